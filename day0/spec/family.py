@@ -1,0 +1,17 @@
+"""What a file in `families/` exports."""
+
+from collections.abc import Callable
+from typing import Any
+
+from day0.spec.model import Model
+from day0.spec.names import Names
+from day0.spec.record import record
+
+
+@record
+class Family:
+    """A model family: which configurations it recognises, what they say, and what its tensors are called on disk."""
+
+    recognises: frozenset[str]  #: values of `model_type`
+    read: Callable[[Any], Model]  #: checkpoint.config.Config → Model
+    names: Names  #: checkpoint ↔ canonical

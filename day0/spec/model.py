@@ -1,0 +1,110 @@
+"""What a model is: layers made of parts, tables at both ends, and which words of its configuration said so."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from day0.spec.record import record
+
+Role = Literal["linear", "expert", "norm", "embed", "head", "router", "bias", "table", "conv"]
+Split = Literal["none", "column", "row", "expert", "vocab"]
+
+
+@record
+class TensorSpec:
+    """One weight that a checkpoint must hold."""
+
+    name: str  #: canonical; relative to its part when a part says it, to the model in `Model.tensors`
+    axes: str  #: one letter an axis (see `axes`); experts are one tensor stacked on E
+    shape: tuple[int, ...]  #: elements along each axis
+    role: Role  #: what it is used for
+    split: Split = "none"  #: how tensor or expert parallelism cuts it; "none" is replicated
+    precision: Literal["compute", "float32"] = "compute"  #: type at rest of an unpacked weight
+    used: tuple[int, int] = (1, 1)  #: share that one token reads, as (chosen, of): (8, 256) for routed experts
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+    @property
+    def active(self) -> int:
+        """Elements that one token reads."""
+        chosen, of = self.used
+        return self.count * chosen // of
+
+
+@record
+class PartSpec:
+    """Base of the tagged unions `Layer.mixer`, `Layer.ffn` and `Layer.residual`: the tag is the file that defines the part."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the file in `parts/` and in `blocks/`."""
+        return type(self).__module__.rsplit(".", 1)[-1]
+
+
+@record
+class Norm:
+    """A normalisation over the last axis."""
+
+    eps: float  #: added to the mean square (or variance)
+    kind: Literal["rms", "layer"] = "rms"  #: root mean square, or mean and variance with a bias
+    plus_one: bool = False  #: the stored weight is the difference from one
+
+
+@record
+class Layer:
+    """One layer of the stack, and its edges to other layers."""
+
+    index: int  #: position in the stack, from 0
+    mixer: PartSpec | None  #: what mixes tokens
+    ffn: PartSpec | None  #: what acts on each token alone
+    residual: PartSpec  #: how both are added to the stream, with their norms
+    index_source: int | None = None  #: layer whose index selection this layer reuses
+    kv_source: int | None = None  #: layer whose keys and values this layer reads
+
+    def parts(self) -> Iterator[tuple[str, PartSpec]]:
+        """(place, part) for the places "residual", "mixer", "ffn" that are filled."""
+        for place in ("residual", "mixer", "ffn"):
+            part = getattr(self, place)
+            if part is not None:
+                yield place, part
+
+
+@record
+class Prediction:
+    """Extra prediction layers (multi-token prediction): recognised, counted apart, left out of the stack."""
+
+    count: int  #: layers
+    prefixes: tuple[str, ...]  #: of their checkpoint names, with the final dot
+
+
+@record
+class Model:
+    """A decoder: table, layers, final norm, head."""
+
+    family: str  #: file name in `families/`
+    hidden: int  #: model width D
+    vocab: int  #: rows of the embedding table
+    layers: tuple[Layer, ...]  #: the stack, in order
+    norm: Norm  #: before the head
+    tied: bool  #: the head is the embedding table
+    context: int  #: tokens the release says it was made for
+    dtype: str  #: compute type of the release, "bfloat16"
+    embed_scale: float = 1.0  #: factor on embedding rows
+    logit_scale: float = 1.0  #: factor on logits
+    prediction: Prediction | None = None  #: extra prediction layers
+    read_keys: Mapping[str, str]  #: config key → who read it
+    unread_keys: tuple[str, ...] = ()  #: config keys that nobody read
+
+    def ends(self) -> Iterator[TensorSpec]:
+        """Weights outside the layers: "embed", "norm", "norm_bias" and, unless tied, "head"."""
+        yield TensorSpec(name="embed", axes="WD", shape=(self.vocab, self.hidden), role="embed", split="vocab")
+        yield TensorSpec(name="norm", axes="D", shape=(self.hidden,), role="norm")
+        if self.norm.kind == "layer":
+            yield TensorSpec(name="norm_bias", axes="D", shape=(self.hidden,), role="bias")
+        if not self.tied:
+            yield TensorSpec(name="head", axes="WD", shape=(self.vocab, self.hidden), role="head", split="vocab")

@@ -1,0 +1,37 @@
+"""What a sublayer keeps between steps."""
+
+from math import prod
+from typing import Literal
+
+from day0.spec import dtype as number
+from day0.spec.record import record
+
+Growth = Literal["paged", "window", "compressed", "recurrent", "conv"]
+
+
+@record
+class StateSpec:
+    """One piece of state of one layer."""
+
+    name: str  #: "k", "v", "latent", "conv_q"
+    kind: Growth  #: "paged", "window" and "compressed" grow with tokens; "recurrent" and "conv" do not
+    shape: tuple[int, ...]  #: elements of one entry (one token, one compressed entry, or one sequence)
+    dtype: str  #: compute type of the elements
+    every: int = 1  #: tokens for each entry; above 1 for "compressed"
+    window: int | None = None  #: tokens kept; None keeps all
+    sharded: bool = True  #: whether tensor parallelism cuts it by heads; a latent is replicated
+
+    @property
+    def grows(self) -> bool:
+        """Whether it takes pages (True) or one slot for each sequence (False)."""
+        return self.kind in ("paged", "window", "compressed")
+
+    @property
+    def group(self) -> tuple[str, int, int | None]:
+        """State of one growth law shares page tables."""
+        return (self.kind, self.every, self.window)
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of one entry."""
+        return number.size(self.dtype, prod(self.shape))

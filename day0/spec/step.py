@@ -1,0 +1,53 @@
+"""All that one forward pass needs: the tokens of several sequences, in one phase or two, without globals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from day0.spec.ops import Phase
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Group = tuple[str, int, int | None]
+
+
+@dataclass(kw_only=True)
+class Segment:
+    """The tokens of one phase, one sequence after the other."""
+
+    phase: Phase  #: "decode" has one new token a sequence
+    tokens_T: Tensor  #: token ids, int64
+    positions_T: Tensor  #: position of each token in its sequence, int64
+    queries: tuple[int, ...]  #: new tokens of each sequence
+    lengths: tuple[int, ...]  #: tokens of each sequence once this step is done
+    slots_T: Mapping[Group, Tensor]  #: growth group → entry that each new token writes to, int64
+    tables_BP: Mapping[Group, Tensor]  #: growth group → pages of each sequence in order, padded with page 0, int64
+    sequences_B: Tensor  #: slot of each sequence in state that does not grow, int64
+    rotary: dict[Any, tuple[Tensor, Tensor]] = field(default_factory=dict)  #: Rope → (cos_TR, sin_TR), float32
+    shared: dict[Any, Any] = field(default_factory=dict)  #: what one layer computes and later layers read (masks, indices)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return max(self.lengths)
+
+
+@dataclass(kw_only=True)
+class Step:
+    """One forward pass. Tokens are flattened: those of `decode` first, then those of `prefill`."""
+
+    decode: Segment | None  #: sequences that go on by one token
+    prefill: Segment | None  #: sequences (or chunks of them) that are read in
+    outputs: Tensor  #: rows of the flattened tokens whose logits are wanted, int64
+
+    def segments(self) -> list[Segment]:
+        """The phases that are present, in the order of their tokens."""
+        return [segment for segment in (self.decode, self.prefill) if segment is not None]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole step."""
+        return sum(segment.tokens_T.shape[0] for segment in self.segments())

@@ -1,0 +1,9 @@
+"""Tiny checkpoints in the layout of public releases, with reference logits computed by transformers in float32.
+
+`names()` lists them, `build(name, out)` writes one into OUT/<name>, `checkpoint(name)` builds it once per machine.
+The command `python -m tests.zoo OUT [name ...]` writes several.
+"""
+from .assembly import build, checkpoint
+from .family import names
+
+__all__ = ["build", "checkpoint", "names"]

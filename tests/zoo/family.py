@@ -1,0 +1,57 @@
+"""What defines one tiny checkpoint, and the discovery of all of them in the folder `families`."""
+import functools
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+
+from . import families
+
+GATED_EXPERT = ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Block-scaled FP8: E4M3 codes, one scale of type `scale` (a torch dtype name) per `block` (rows, columns).
+
+    `listed` writes the names of the modules left in bfloat16 into the configuration; `notes` are further keys of it.
+    """
+    block: tuple[int, int]
+    scale: str
+    listed: bool = False
+    notes: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One architecture at a tiny size.
+
+    `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
+    `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
+    of an expert in the order gate, up, down. `prediction` asks for one extra prediction layer beyond the last decoder
+    layer. `seed` was chosen for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
+    """
+    config_class: str
+    model_class: str
+    keys: dict
+    seed: int = 0
+    renames: dict = field(default_factory=dict)
+    expert: tuple[str, str, str] = GATED_EXPERT
+    prediction: bool = False
+    packing: Packing | None = None
+
+
+@functools.cache
+def catalog():
+    """Name -> Family: `FAMILY` of every module in `families`, and under "<module>-<suffix>" its `VARIANTS`."""
+    found = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(families.__path__)):
+        contents = importlib.import_module(f"{families.__name__}.{module}")
+        found[module] = contents.FAMILY
+        for suffix, variant in getattr(contents, "VARIANTS", {}).items():
+            found[f"{module}-{suffix}"] = variant
+    return found
+
+
+def names():
+    """Names of all checkpoints, sorted."""
+    return sorted(catalog())

@@ -1,0 +1,56 @@
+"""Released tensor names and shapes of a family, derived from its transformers class without allocating weights."""
+import re
+
+import torch
+import transformers
+
+FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
+
+
+def model_config(family, keys):
+    """transformers configuration object for the content of config.json; the class decides, not `model_type`."""
+    own = {k: v for k, v in keys.items() if k not in ("model_type", "quantization_config")}
+    return getattr(transformers, family.config_class).from_dict(own)
+
+
+def split_experts(name, shape, expert):
+    """Fused [E, 2I, H] or [E, H, I] -> per-expert names with their shapes [I, H], [I, H] or [H, I]."""
+    prefix, kind = FUSED.fullmatch(name).groups()
+    experts, rows, columns = shape
+    gate, up, down = expert
+    parts = (down,) if kind == "down_proj" else (gate, up)
+    return {f"{prefix}.{e}.{part}.weight": (rows // len(parts), columns) for e in range(experts) for part in parts}
+
+
+def prediction_layer(shapes, layers, hidden):
+    """Tensors of one next-token prediction layer, stored as decoder layer number `layers`."""
+    source, target = f"model.layers.{layers - 1}.", f"model.layers.{layers}."
+    extra = {target + name.removeprefix(source): shape for name, shape in shapes.items() if name.startswith(source)}
+    extra |= {f"{target}{norm}.weight": (hidden,) for norm in ("enorm", "hnorm", "shared_head.norm")}
+    extra[f"{target}eh_proj.weight"] = (hidden, 2 * hidden)
+    return extra
+
+
+def prediction_copies(layers):
+    """Names in the prediction layer -> names of the main tensors they repeat."""
+    prefix = f"model.layers.{layers}."
+    return {f"{prefix}embed_tokens.weight": "model.embed_tokens.weight", f"{prefix}shared_head.head.weight": "lm_head.weight"}
+
+
+def released_shapes(family, config):
+    """Released name -> shape of every stored tensor that has values of its own."""
+    with torch.device("meta"):
+        model = getattr(transformers, family.model_class)(config)
+    shapes = {}
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        for ours, released in family.renames.items():
+            name = name.replace(ours, released)
+        if FUSED.fullmatch(name):
+            shapes |= split_experts(name, tuple(tensor.shape), family.expert)
+        else:
+            shapes[name] = tuple(tensor.shape)
+    if family.prediction:
+        shapes |= prediction_layer(shapes, config.num_hidden_layers, config.hidden_size)
+    return shapes
