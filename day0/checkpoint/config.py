@@ -1,8 +1,9 @@
 """A release's configuration: every value is read through a method that remembers who asked for it."""
 
+import builtins
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,47 +39,53 @@ class Config:
             raise Day0Error(f"expected a JSON object, found {type(data).__name__}", path, hint="download the file again")
         return cls(data, str(path))
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: builtins.str) -> bool:
         return self.data.get(key) is not None
 
-    def int(self, key: str, default: Any = REQUIRED) -> Any:
+    def int(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """A whole number; a float without a fraction counts."""
         return self._value(key, default, int, lambda v: int(v) if isinstance(v, float) and v.is_integer() else v)
 
-    def float(self, key: str, default: Any = REQUIRED) -> Any:
+    def float(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """A number."""
         return self._value(key, default, float, lambda v: float(v) if isinstance(v, int) and not isinstance(v, bool) else v)
 
-    def bool(self, key: str, default: Any = REQUIRED) -> Any:
+    def bool(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """True or false."""
         return self._value(key, default, bool, lambda v: v)
 
-    def str(self, key: str, default: Any = REQUIRED) -> Any:
+    def str(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """A string."""
         return self._value(key, default, str, lambda v: v)
 
-    def list(self, key: str, default: Any = REQUIRED) -> Any:
+    def list(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """A list."""
         return self._value(key, default, list, lambda v: v)
 
-    def any(self, key: str, default: Any = REQUIRED) -> Any:
+    def any(self, key: builtins.str, default: Any = REQUIRED) -> Any:
         """A value of whatever type is there."""
         return self._value(key, default, object, lambda v: v)
 
-    def sub(self, key: str) -> "Config":
+    def sub(self, key: builtins.str) -> "Config":
         """The nested object under `key`, empty when absent."""
         value = self._value(key, {}, dict, lambda v: v)
         return Config(value, self.path, f"{self.prefix}{key}.", self.read_keys)
 
-    def first(self, *keys: str) -> str:
+    def first(self, *keys: builtins.str) -> builtins.str:
         """The first of several spellings of one key that is present; the last one when none is."""
         return next((key for key in keys if key in self), keys[-1])
 
-    def unread(self) -> tuple[str, ...]:
+    def book(self, keys: Iterable[builtins.str], reader: builtins.str) -> None:
+        """Count keys as read by `reader` where they are present."""
+        for key in keys:
+            if key in self.data:
+                self.read_keys.setdefault(self.prefix + key, reader)
+
+    def unread(self) -> tuple[builtins.str, ...]:
         """Dotted keys that nobody read; a nested object that nobody opened counts once."""
         return tuple(self._unread(self.data, self.prefix))
 
-    def _unread(self, data: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str) -> Iterator[builtins.str]:
         for key, value in data.items():
             name = prefix + key
             opened = any(read.startswith(name + ".") for read in self.read_keys)
@@ -87,7 +94,7 @@ class Config:
             elif name not in self.read_keys:
                 yield name
 
-    def _value(self, key: str, default: Any, kind: type, widen: Any) -> Any:
+    def _value(self, key: builtins.str, default: Any, kind: type, widen: Any) -> Any:
         self.read_keys.setdefault(self.prefix + key, _reader())
         value = self.data.get(key)
         if value is None:

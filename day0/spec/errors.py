@@ -14,3 +14,7 @@ class Day0Error(Exception):
         place = f"{self.where}: " if self.where else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.problem}{hint}"
+
+
+class Refused(Day0Error):
+    """The tool worked, and the answer is no: the command line prints it and exits with 1."""

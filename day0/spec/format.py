@@ -1,14 +1,13 @@
 """How numbers are stored: what a file in `formats/` exports, and what a checkpoint says about a tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from day0.spec.record import record
 
 
-@record
-class TensorHeader:
-    """One entry of a safetensors header."""
+class TensorHeader(NamedTuple):
+    """One entry of a safetensors header; a tuple, because a release may have half a million."""
 
     name: str  #: as stored
     dtype: str  #: safetensors name
@@ -23,8 +22,7 @@ class TensorHeader:
         return self.end - self.start
 
 
-@record
-class Stored:
+class Stored(NamedTuple):
     """One weight as it lies on disk: its own tensor and its companions (scales), in one format."""
 
     name: str  #: checkpoint name of the weight, "….q_proj.weight"
@@ -47,5 +45,5 @@ class Format:
     order: int  #: recognisers run from small to large; "plain" takes what is left
     recognise: Callable[[Mapping[str, TensorHeader], Mapping[str, Any]], Iterator[Stored]]
     #: (headers not yet taken, quantisation config) → weights in this format
-    decode: Callable[..., Any]  #: (parts: name → torch tensor, stored, out: tensor) → None; writes the weight into `out` in its type
+    decode: Callable[..., Any]  #: (parts: name → torch tensor, `Stored.block`, out: tensor) → None; writes the weight in the type of `out`
     packed: bool  #: stays packed at rest and is decoded into the workspace when used

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from day0.spec.ops import Phase, Site
 from day0.spec.record import record
 
 Role = Literal["linear", "expert", "norm", "embed", "head", "router", "bias", "table", "conv"]
@@ -108,3 +109,17 @@ class Model:
             yield TensorSpec(name="norm_bias", axes="D", shape=(self.hidden,), role="bias")
         if not self.tied:
             yield TensorSpec(name="head", axes="WD", shape=(self.vocab, self.hidden), role="head", split="vocab")
+
+    def end_sites(self, phase: Phase) -> Iterator[Site]:
+        """Operator calls outside the layers."""
+        head = "embed" if self.tied else "head"
+        size = {"W": self.vocab, "D": self.hidden}
+        yield Site(op="embedding", label="embed", phase=phase, sizes=size, weights=("embed",))
+        yield norm_site(self.norm, "norm", phase, {"D": self.hidden})
+        yield Site(op="linear", label="head", phase=phase, sizes={"O": self.vocab, "I": self.hidden}, weights=(head,))
+
+
+def norm_site(norm: Norm, label: str, phase: Phase, sizes: Mapping[str, int]) -> Site:
+    """The call that applies `norm` with the weight `label`; the normalised axis is D."""
+    op = "rms_norm" if norm.kind == "rms" else "layer_norm"
+    return Site(op=op, label=label, phase=phase, sizes=sizes, options={"plus_one": norm.plus_one}, weights=(label,))

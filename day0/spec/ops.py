@@ -28,11 +28,11 @@ class Site:
     phase: Phase  #: prefill or decode
     sizes: Mapping[str, int]  #: axis letter → elements; T and S are filled in from the workload
     options: Mapping[str, Any] = field(default_factory=dict)  #: what else decides whether a kernel can: "activation"
-    weight: str | None = None  #: canonical name of the weight, relative to the part; None when it reads none
+    weights: tuple[str, ...] = ()  #: canonical names of the weights it reads, relative to the part; all are in one format
     layer: int | None = None  #: index in the stack; None outside it
     place: str = ""  #: "mixer", "ffn", "residual" or "" outside the stack
     dtype: str = "bfloat16"  #: compute type
-    format: str = "plain"  #: format of the weight at rest
+    format: str = "plain"  #: format of the weights at rest
 
     def __getattr__(self, axis: str) -> int:
         """`site.D` is `site.sizes["D"]`."""
@@ -49,13 +49,23 @@ class Case:
     make: Callable[[str], dict[str, Any]]  #: compute dtype → keyword arguments, seeded
 
 
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+TYPICAL = 0.425  # root mean square of a rounding error, in units of the roundoff
+
+
 @record
 class Budget:
-    """How far an implementation may be from the reference computed in float64, relative to the root mean square of the result."""
+    """How far a right implementation is from the reference computed in float64 on the same inputs, relative to the result's RMS."""
 
-    accumulations: int = 0  #: partial sums that are rounded to the compute type
-    special: float = 0.0  #: error of special functions, relative
-    exact: bool = False  #: results are integers or choices and must be equal
+    rounds: int = 1  #: times a value on the way to the result is rounded to the compute type
+    accumulations: int = 0  #: partial sums that are rounded to the accumulator's type, float32 (float64 for float64)
+    special: float = 0.0  #: error of special functions, relative, in units of the accumulator's roundoff
+    exact: bool = False  #: results are choices and must be equal
+
+    def relative(self, dtype: str) -> float:
+        """Expected relative RMS error when the result is stored in `dtype`."""
+        stored, inside = ROUNDOFF[dtype], ROUNDOFF["float64" if dtype == "float64" else "float32"]
+        return float((self.rounds * (TYPICAL * stored) ** 2 + self.accumulations / 2 * (TYPICAL * inside) ** 2 + (self.special * inside) ** 2) ** 0.5)
 
 
 @record

@@ -30,7 +30,7 @@ class Request:
     id: str  #: unique among those in flight
     tokens: tuple[int, ...]  #: prompt
     max_new: int  #: tokens to generate at the most
-    sampling: Sampling = Sampling()
+    sampling: Sampling = Sampling()  #: how each token is chosen
     stop: tuple[str, ...] = ()  #: strings that end the answer and are cut from it
     stop_tokens: frozenset[int] = frozenset()  #: ids that end the answer
     min_new: int = 0  #: stop tokens are not chosen before this many

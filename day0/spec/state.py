@@ -7,6 +7,7 @@ from day0.spec import dtype as number
 from day0.spec.record import record
 
 Growth = Literal["paged", "window", "compressed", "recurrent", "conv"]
+PAGED = ("paged", 1, None)  # growth group of state that keeps one entry for every token
 
 
 @record

@@ -25,9 +25,19 @@ class Segment:
     lengths: tuple[int, ...]  #: tokens of each sequence once this step is done
     slots_T: Mapping[Group, Tensor]  #: growth group → entry that each new token writes to, int64
     tables_BP: Mapping[Group, Tensor]  #: growth group → pages of each sequence in order, padded with page 0, int64
+    runs: Mapping[Group, tuple[int | None, ...]]  #: growth group → first page of each sequence whose pages are one run, else None
     sequences_B: Tensor  #: slot of each sequence in state that does not grow, int64
     rotary: dict[Any, tuple[Tensor, Tensor]] = field(default_factory=dict)  #: Rope → (cos_TR, sin_TR), float32
     shared: dict[Any, Any] = field(default_factory=dict)  #: what one layer computes and later layers read (masks, indices)
+
+    def entries(self, pages: Tensor, b: int, group: Group) -> Tensor:
+        """Entries of sequence `b` in `pages` [pages, entries in a page, …], in order: a view where its pages are one run, else a copy."""
+        count = -(-self.lengths[b] // group[1]) if group[1] > 1 else self.lengths[b]
+        run = self.runs[group][b]
+        if run is not None:
+            return pages.flatten(0, 1).narrow(0, run * pages.shape[1], count)
+        used = -(-count // pages.shape[1])
+        return pages[self.tables_BP[group][b, :used]].flatten(0, 1)[:count]
 
     @property
     def longest(self) -> int:

@@ -10,6 +10,8 @@ import transformers
 from .assembly import build, search
 from .family import names
 
+FLOOR = 3e-4
+
 
 def arguments():
     parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
@@ -23,7 +25,7 @@ def compare(name, seeds):
         margins = found[1]
         return min(margins["topk_margin"] or 1.0, margins["greedy_margin"] / 20)
 
-    for seed, margins in sorted(search(name, range(seeds)), key=width, reverse=True)[:3]:
+    for seed, margins in sorted(search(name, range(seeds), FLOOR), key=width, reverse=True)[:3]:
         print(f"{name:24s} seed {seed:3d}  {margins}", flush=True)
 
 

@@ -42,15 +42,17 @@ def deviation(tensors):
     return tensors[f"logits_{reference.RANDOM}"].std().item()
 
 
-def search(name, seeds):
-    """Yield (seed, margins) for the given seeds of a family."""
+def search(name, seeds, floor):
+    """Yield (seed, margins) for those of the given seeds whose top-k margin on the prompts is at least `floor`."""
     family = catalog()[name]
     for seed in seeds:
         with tempfile.TemporaryDirectory() as scratch:
             target = Path(scratch)
             folder.write_checkpoint(target, family, stored_tensors(name, family, seed))
-            tensors, margins = reference.results(reference.read(target, family))
-        yield seed, margins | dict(logits_std=deviation(tensors))
+            model = reference.read(target, family)
+        if reference.topk_margin(model) >= floor:
+            tensors, margins = reference.results(model)
+            yield seed, margins | dict(logits_std=deviation(tensors))
 
 
 def checkpoint(name):

@@ -1,4 +1,5 @@
 """Released tensor names and shapes of a family, derived from its transformers class without allocating weights."""
+import copy
 import re
 
 import torch
@@ -8,9 +9,12 @@ FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 
 
 def model_config(family, keys):
-    """transformers configuration object for the content of config.json; the class decides, not `model_type`."""
+    """transformers configuration object for the content of config.json; the class decides, not `model_type`.
+
+    It is given a copy, because it writes into the rope dictionary.
+    """
     own = {k: v for k, v in keys.items() if k not in ("model_type", "quantization_config")}
-    return getattr(transformers, family.config_class).from_dict(own)
+    return getattr(transformers, family.config_class).from_dict(copy.deepcopy(own))
 
 
 def split_experts(name, shape, expert):

@@ -85,15 +85,19 @@ def greedy(model, ids):
     return ids[:, start:], margin
 
 
-@torch.no_grad()
 def cached_greedy(model, ids):
-    """The same ids, one token at a time with a key-value cache."""
-    cache, step, chosen = None, ids, []
-    for _ in range(NEW_TOKENS):
-        out = model(input_ids=step, past_key_values=cache, use_cache=True)
-        cache, step = out.past_key_values, out.logits[:, -1:].argmax(-1)
-        chosen.append(step)
-    return torch.cat(chosen, dim=1)
+    """The same ids from `generate`, which keeps keys and values; no id ends it."""
+    model.generation_config.eos_token_id = None
+    whole = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=True)
+    return whole[:, ids.shape[1] :]
+
+
+def topk_margin(model):
+    """Least margin of any top-k choice on the prompts, without their continuations."""
+    with TopkMargin() as seen:
+        for ids in prompts(model.config.vocab_size).values():
+            logits(model, ids)
+    return seen.smallest
 
 
 def results(model):

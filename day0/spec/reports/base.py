@@ -116,4 +116,4 @@ class Report(Strict):
 def file_input(path: Path) -> Input:
     """A small file as an input: digest of its whole content."""
     content = path.read_bytes()
-    return Input(path=str(path.resolve()), sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    return Input(path=str(path.absolute()), sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))

@@ -4,6 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="LlamaConfig",
     model_class="LlamaForCausalLM",
+    seed=7,
     keys=dict(
         model_type="llama", vocab_size=290, hidden_size=60, intermediate_size=90, num_hidden_layers=4,
         num_attention_heads=5, num_key_value_heads=1, head_dim=16, hidden_act="silu", attention_bias=True,

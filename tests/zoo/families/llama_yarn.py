@@ -4,6 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="LlamaConfig",
     model_class="LlamaForCausalLM",
+    seed=12,
     keys=dict(
         model_type="llama", vocab_size=288, hidden_size=64, intermediate_size=96, num_hidden_layers=3,
         num_attention_heads=4, num_key_value_heads=4, head_dim=20, hidden_act="silu", attention_bias=False,

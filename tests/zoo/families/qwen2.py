@@ -4,6 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="Qwen2Config",
     model_class="Qwen2ForCausalLM",
+    seed=16,
     keys=dict(
         model_type="qwen2", vocab_size=291, hidden_size=60, intermediate_size=104, num_hidden_layers=3,
         num_attention_heads=6, num_key_value_heads=3, hidden_act="silu", attention_dropout=0.0,

@@ -1,0 +1,10 @@
+"""No header names a tensor twice.
+
+Why: most JSON parsers keep the last entry silently, others refuse the file: two tools load two different models.
+
+Remedy: write the shard again with safetensors, from a copy that is known to be good.
+"""
+
+from day0.spec.check import at_opening
+
+CHECK = at_opening(__name__, __doc__)

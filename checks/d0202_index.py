@@ -1,0 +1,10 @@
+"""The index can be read and names files of the folder.
+
+Why: without it nobody knows which file counts when two hold the same tensor.
+
+Remedy: download model.safetensors.index.json again.
+"""
+
+from day0.spec.check import at_opening
+
+CHECK = at_opening(__name__, __doc__)

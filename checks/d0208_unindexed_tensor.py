@@ -1,0 +1,10 @@
+"""Every tensor of a shard is in the index.
+
+Why: loaders that go by the index leave it out; day0 uses it where the model needs it.
+
+Remedy: download index and shards of one revision.
+"""
+
+from day0.spec.check import at_opening
+
+CHECK = at_opening(__name__, __doc__)

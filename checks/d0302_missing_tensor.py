@@ -1,0 +1,42 @@
+"""Every weight of the model is in the checkpoint.
+
+Why: a loader that does not ask starts with what memory held in the weight's place, and answers fluent nonsense.
+
+Remedy: finish the download; where the copy is complete, the family describes another model than this one.
+"""
+
+from collections.abc import Iterator
+
+from day0.checkpoint.ledger import Ledger
+from day0.engine.release import Release
+from day0.spec.check import check
+from day0.spec.finding import Finding
+
+HINT = "is the download complete, and does the configuration belong to these weights?"
+
+
+def run(release: Release) -> Iterator[Finding]:
+    """Weights without tensor, and stacks of experts with gaps. What an absent or damaged shard would hold is told with the shard."""
+    if not release.missing:
+        return
+    checkpoint, ledger = release.checkpoint, Ledger()
+    indexed = checkpoint.index.weight_map.keys() if checkpoint.index else set()
+    lost, _ = release.family.names.resolve(name for name in indexed if name not in checkpoint.headers)
+    packed, _ = release.family.names.resolve(name for name in checkpoint.headers if name not in checkpoint.stored)
+    for name in release.missing:
+        located = release.tensors.get(name)
+        if name in lost:
+            continue
+        if located is not None:
+            absent = sorted(set(range(located.spec.shape[0])) - {piece.expert for piece, _ in located.pieces if piece.expert is not None})
+            extra = len(located.pieces) - (located.spec.shape[0] - len(absent))
+            found = f"experts {absent[:8]} absent" if absent else f"{extra} experts more than the configuration says"
+        elif name in packed:
+            found = f"{packed[name][0].source} is there, but no format reads it"
+        else:
+            found = "in no shard"
+        ledger.fail("D0302", name, expected="in the checkpoint", found=found, hint=HINT)
+    yield from ledger.findings()
+
+
+CHECK = check(__name__, __doc__, run, scope="release")

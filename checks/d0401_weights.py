@@ -1,0 +1,31 @@
+"""The weights fit the memory of a card.
+
+Why: an engine that finds out while it loads has read for minutes, and dies in the middle of a tensor.
+Remedy: stream the weights layer by layer (`--weights streamed`), compute in a narrower type (`--dtype`), or take a card with more memory.
+"""
+
+from collections.abc import Iterator
+
+from day0.engine.demand import Demand, gib
+from day0.spec.check import check
+from day0.spec.finding import Finding
+
+
+def run(demand: Demand) -> Iterator[Finding]:
+    short = demand.shortage("weights", "workspace")
+    if short:
+        card = demand.card()
+        held = f"{gib(card.weights)} held at rest, {gib(card.workspace)} to decode into"
+        found = f"{held}: {gib(short)} short"
+        yield Finding(code=CHECK.code, status="fail", subject="weights", expected=f"at most {gib(demand.room)}", found=found, hint=hint(demand))
+
+
+def hint(demand: Demand) -> str:
+    """What would work."""
+    least = f"the whole needs at least {demand.least_cards()} such cards"
+    if demand.workload.weights == "resident" and not demand.under(weights="streamed").shortage("weights", "workspace"):
+        return f"`--weights streamed` holds {gib(sum(demand.under(weights='streamed').weights.values()))} at a time; {least}"
+    return least
+
+
+CHECK = check(__name__, __doc__, run, scope="plan")

@@ -1,0 +1,33 @@
+"""The state of all sequences at full length fits beside the weights.
+
+Why: an engine that is short of pages evicts and computes again; one that never had them refuses the request it was planned for.
+Remedy: fewer sequences (`--batch`), shorter ones (`--context`), or streamed weights (`--weights streamed`).
+"""
+
+from collections.abc import Iterator
+
+from day0.engine.demand import Demand, gib
+from day0.spec.check import check
+from day0.spec.finding import Finding
+
+
+def run(demand: Demand) -> Iterator[Finding]:
+    card = demand.card()
+    if card.free < 0 and not demand.shortage("weights", "workspace", "activations"):
+        load = demand.workload
+        room = f"at most {gib(max(0, card.state + card.free))} beside the rest"
+        found = f"{gib(card.state)} for {load.batch} sequences of {load.context} tokens: {gib(-card.free)} short"
+        yield Finding(code=CHECK.code, status="fail", subject="state", expected=room, found=found, hint=hint(demand))
+
+
+def hint(demand: Demand) -> str:
+    """What would work: each way alone."""
+    load = demand.workload
+    context, batch = demand.max_context(load.batch), demand.max_batch()
+    ways = [f"`--context {context}` at batch {load.batch}"] if context else []
+    ways += [f"`--batch {batch}` at context {load.context}"] if batch else []
+    ways += ["`--weights streamed`"] if load.weights == "resident" and demand.fits(weights="streamed") else []
+    return "what fits: " + ", or ".join(ways) if ways else f"the whole needs at least {demand.least_cards()} such cards"
+
+
+CHECK = check(__name__, __doc__, run, scope="plan")

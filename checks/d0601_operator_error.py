@@ -1,0 +1,30 @@
+"""Every implementation that the map chose is as near to its operator's reference as rounding allows.
+
+Why: an accumulator in 16 bits, a tile that is masked wrongly or an approximate exponential costs accuracy in every layer at once. The
+truth is the reference in float64 on the inputs that the layer really gives; the budget comes from the number of roundings.
+
+Remedy: `DAY0_OPS=reference day0 map-ops` maps the references instead; if the model is right then, report the implementation.
+"""
+
+from collections.abc import Iterator
+
+from day0.spec.check import check
+from day0.spec.evidence import OperatorEvidence
+from day0.spec.finding import Finding
+
+LIMITS = {"float32": (4.0, 16.0), "float64": (4.0, 16.0), "bfloat16": (1.5, 4.0), "float16": (1.5, 4.0)}  # whole tensor, worst row
+HINT = "DAY0_OPS=reference maps the references instead"
+
+
+def run(evidence: OperatorEvidence) -> Iterator[Finding]:
+    if evidence.exact:
+        return
+    limit, row = LIMITS[evidence.dtype]
+    x = evidence.errors
+    if not (x.finite and x.ratio <= limit and x.row_ratio <= row):
+        found = f"{x.ratio:.3g} times the budget of {x.budget:.2g}, worst row {x.row}: {x.row_ratio:.3g}" if x.finite else "infinity or NaN"
+        expected = f"at most {limit:g}, row {row:g}"
+        yield Finding(code="D0601", status="fail", subject=evidence.call, expected=expected, found=found, hint=HINT)
+
+
+CHECK = check(__name__, __doc__, run, "operator")

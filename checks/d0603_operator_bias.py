@@ -1,0 +1,23 @@
+"""Implementations round to nearest.
+
+Why: truncation instead of rounding stays below every limit of size in one call, and pulls all activations towards zero over many layers.
+
+Remedy: look at the conversion to the type of the result.
+"""
+
+from collections.abc import Iterator
+
+from day0.spec.check import check
+from day0.spec.evidence import OperatorEvidence
+from day0.spec.finding import Finding
+
+LIMIT = 0.25  # unit roundoffs; truncation gives -0.7
+
+
+def run(evidence: OperatorEvidence) -> Iterator[Finding]:
+    if not evidence.exact and evidence.dtype in ("bfloat16", "float16") and abs(evidence.errors.bias) > LIMIT:
+        expected, found = f"within {LIMIT:g}", f"mean error of {evidence.errors.bias:+.2f} unit roundoffs"
+        yield Finding(code="D0603", status="fail", subject=evidence.call, expected=expected, found=found, hint="does it truncate?")
+
+
+CHECK = check(__name__, __doc__, run, "operator")

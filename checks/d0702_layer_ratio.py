@@ -1,0 +1,25 @@
+"""In the model's own type a layer is as near to the truth as the reference in that type.
+
+Why: an absolute tolerance that passes a healthy 16-bit layer passes many broken ones. The error is therefore measured in units of the
+reference's own error, on the same inputs and with the same experts; one expert that is wrong shows in the worst row.
+
+Remedy: if float32 passes, look for a place that rounds more often than the reference (accumulators, router, norms).
+"""
+
+from collections.abc import Iterator
+
+from day0.spec.check import check
+from day0.spec.evidence import LayerEvidence
+from day0.spec.finding import Finding
+
+LIMIT, ROW = 1.5, 4.0  # to the larger of the reference's error and the budget: of the tensor, of the worst row
+
+
+def run(evidence: LayerEvidence) -> Iterator[Finding]:
+    x = evidence.errors
+    if evidence.dtype != "float32" and x.finite and not (x.ratio <= LIMIT and x.row_ratio <= ROW):
+        found = f"{x.ratio:.3g} times the reference's error of {x.reference:.2g}, worst row {x.row}: {x.row_ratio:.3g} ({evidence.phase})"
+        yield Finding(code="D0702", status="fail", subject=evidence.subject, expected=f"at most {LIMIT:g}, row {ROW:g}", found=found)
+
+
+CHECK = check(__name__, __doc__, run, "layer")

@@ -1,0 +1,64 @@
+"""Latent attention: the state holds one latent and one rotated key a token.
+
+Prefill expands them for each head; decode works in latent space (the absorbed form)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.parts.mla import Mla
+from day0.spec.block import MixerBlock
+from day0.spec.state import PAGED
+from day0.spec.step import Segment
+
+
+def prefill(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
+    q_THN, q_THR = project(x_TD, m, w, state, segment, ops)
+    q_THQ = torch.cat((q_THN, q_THR), dim=-1)
+    outputs, start = [], 0
+    for b, count in enumerate(segment.queries):
+        k_SHQ, v_SHV = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
+        outputs.append(ops.attention(q_THQ[start : start + count], k_SHQ, v_SHV, m.scale))
+        start += count
+    return output(torch.cat(outputs), m, w, ops)
+
+
+def decode(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
+    q_THN, q_THR = project(x_TD, m, w, state, segment, ops)
+    q_THC = ops.absorb_query(q_THN, w.kv_b, m.v_head_dim)
+    o_THC = ops.latent_attention(q_THC, q_THR, state.pages("latent"), segment, m.scale)
+    return output(ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
+
+
+def project(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> tuple[Tensor, Tensor]:
+    """Queries of each head, plain and rotated part; writes the new tokens' latents and rotated keys to the state."""
+    query = x_TD
+    if m.q_lora_rank is not None:
+        query = ops.linear(x_TD, w.q_a, w.q_a_bias if m.bias else None)
+        query = ops.rms_norm(query, w.q_a_norm, m.norm.eps, m.norm.plus_one)
+    q_THQ = ops.linear(query, w.q_b).unflatten(-1, (m.heads, m.qk_dim))
+    q_THN, q_THR = q_THQ.split((m.qk_nope_head_dim, m.qk_rope_head_dim), dim=-1)
+    latent_TC, key_TR = ops.linear(x_TD, w.kv_a, w.kv_a_bias if m.bias else None).split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
+    latent_TC = ops.rms_norm(latent_TC, w.kv_a_norm, m.norm.eps, m.norm.plus_one)
+    if m.rope:
+        cos_TR, sin_TR = segment.rotary[m.rope]
+        q_THR = ops.rotary(q_THR, cos_TR, sin_TR, m.rope.interleaved)
+        key_TR = ops.rotary(key_TR[:, None], cos_TR, sin_TR, m.rope.interleaved)[:, 0]
+    state.append("latent", torch.cat((latent_TC, key_TR), dim=-1), segment)
+    return q_THN, q_THR
+
+
+def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
+    """Keys and values of every head from the entries of one sequence."""
+    latent_SC, key_SR = entries_S.split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
+    expanded = ops.linear(latent_SC, w.kv_b).unflatten(-1, (m.heads, m.qk_nope_head_dim + m.v_head_dim))
+    k_SHN, v_SHV = expanded.split((m.qk_nope_head_dim, m.v_head_dim), dim=-1)
+    return torch.cat((k_SHN, key_SR[:, None].expand(-1, m.heads, -1)), dim=-1), v_SHV
+
+
+def output(o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
+    return ops.linear(o_THV.flatten(1), w.o, w.o_bias if m.bias else None)
+
+
+BLOCK = MixerBlock(prefill=prefill, decode=decode)

@@ -1,0 +1,23 @@
+"""Routed experts, and shared ones that see every token."""
+
+from typing import Any
+
+from torch import Tensor
+
+from day0.parts.moe_ffn import MoeFfn
+from day0.spec.block import FfnBlock
+
+
+def run(x_TD: Tensor, f: MoeFfn, w: Any, ops: Any) -> Tensor:
+    logits_TE = ops.linear(x_TD.to(w.router.dtype), w.router)
+    weights_TK, experts_TK = ops.route(logits_TE, f.top_k, f.router, w.router_bias if f.router.bias else None)
+    banks = w.experts
+    y_TD = ops.experts(x_TD, weights_TK, experts_TK, banks.gate, banks.up, banks.down, f.activation)
+    if f.shared_width:
+        shared = w.shared
+        hidden_TF = ops.gated_activation(ops.linear(x_TD, shared.gate), ops.linear(x_TD, shared.up), f.activation)
+        y_TD = y_TD + ops.linear(hidden_TF, shared.down)
+    return y_TD
+
+
+BLOCK = FfnBlock(run=run)

@@ -1,0 +1,144 @@
+"""A released model's folder, opened: configuration, index, shard headers, and how each weight is stored. Reads no weight."""
+
+import gc
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from day0.checkpoint.alike import kinds
+from day0.checkpoint.config import Config
+from day0.checkpoint.headers import Shard, read_shard
+from day0.checkpoint.index import NAME, UNFINISHED, Index, compare, merge, read_index, tell_absent
+from day0.checkpoint.ledger import Ledger
+from day0.spec.errors import Day0Error
+from day0.spec.finding import Finding
+from day0.spec.format import Format, Stored, TensorHeader
+from day0.spec.record import record
+from day0.spec.registry import formats
+from day0.spec.reports.base import Input, file_input
+
+SMALL = ("generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "hf_quant_config.json")
+NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
+
+
+@record
+class Checkpoint:
+    """What a folder holds, from its headers alone."""
+
+    folder: Path  #: as given
+    config: Config  #: config.json
+    index: Index | None  #: model.safetensors.index.json
+    shards: Mapping[str, Shard]  #: files that make up the model, by name
+    headers: Mapping[str, TensorHeader]  #: tensor → header; each tensor once
+    stored: Mapping[str, Stored]  #: weight → how it is stored; companions are folded in
+    findings: list[Finding]  #: what opening it showed
+
+    @classmethod
+    def open(cls, folder: Path) -> "Checkpoint":
+        """Day0Error without folder, config.json or valid JSON in it; damage of weight files becomes findings."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            problem = "is a file, not a folder" if folder.exists() else "there is no such folder"
+            raise Day0Error(problem, folder, hint="give the folder that holds config.json and the weights")
+        config = Config.load(folder / "config.json")
+        ledger = Ledger()
+        with _no_collection():
+            index = read_index(folder, ledger)
+            shards = {file: read_shard(folder, file) for file in weight_files(folder, index, ledger)}
+            headers = merge(folder, index, shards, ledger)
+            if index is not None:
+                tell_absent(index, shards, headers, ledger)
+                compare(index, shards, headers, ledger)
+            stored = recognise_all(headers, quantization(config))
+        findings = [finding for shard in shards.values() for finding in shard.findings] + ledger.findings()
+        return cls(folder=folder, config=config, index=index, shards=shards, headers=headers, stored=stored, findings=findings)
+
+    @cached_property
+    def quantization(self) -> Mapping[str, Any]:
+        """The quantisation that the configuration speaks of; empty when it speaks of none."""
+        return quantization(self.config)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, list[str]]:
+        """Pattern → tensors whose names differ only in their numbers."""
+        return kinds(self.headers)
+
+    def require_sound(self) -> None:
+        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails."""
+        for finding in self.findings:
+            if finding.status == "fail":
+                problem = f"{finding.subject}: {finding.found} ({finding.code})"
+                raise Day0Error(problem, self.folder, hint=finding.hint or f"see `day0 explain {finding.code}`")
+
+    def inputs(self) -> list[Input]:
+        """Files that were read: small ones by their content, shards by their headers."""
+        small = [self.folder / name for name in ("config.json", NAME, *SMALL)]
+        found = [file_input(path) for path in small if path.is_file()]
+        for shard in self.shards.values():
+            found.append(Input(path=str((self.folder / shard.file).absolute()), sha256=shard.digest, bytes=shard.size))
+        return found
+
+
+def weight_files(folder: Path, index: Index | None, ledger: Ledger) -> list[str]:
+    """Files that make up the model: those of the index, else model.safetensors, else numbered shards, else all."""
+    present = sorted(path.name for path in folder.glob("*.safetensors"))
+    if index is not None:
+        files = [file for file in index.files if (folder / file).exists()]
+    elif "model.safetensors" in present:
+        files = ["model.safetensors"]
+    else:
+        files = [name for name in present if NUMBERED.fullmatch(name)] or present
+        _tell_gaps(files, ledger)
+    if not files and index is None:
+        other = sorted(path.name for path in folder.glob("*.bin")) + sorted(path.name for path in folder.glob("*.gguf"))
+        found = "no safetensors file" + (f"; {other[0]} is there" if other else "")
+        hint = "convert the weights to safetensors" if other else "download the weights"
+        ledger.fail("D0201", str(folder.name), expected="*.safetensors", found=found, hint=hint)
+    return files
+
+
+def _tell_gaps(files: list[str], ledger: Ledger) -> None:
+    """Numbered shards without an index: each of 1 … N must be there."""
+    match = NUMBERED.fullmatch(files[0]) if files else None
+    if match:
+        stem, _, count = match.groups()
+        expected = [f"{stem}-{number:05d}-of-{count}.safetensors" for number in range(1, int(count) + 1)]
+        for name in sorted(set(expected) - set(files)):
+            ledger.fail("D0203", name, expected=f"{len(expected)} shards", found="absent", hint=UNFINISHED)
+
+
+def quantization(config: Config) -> Mapping[str, Any]:
+    """`quantization_config` of the model or of its text part; reading it here books no key."""
+    for data in (config.data, config.data.get("text_config"), config.data.get("llm_config"), config.data.get("language_config")):
+        found = data.get("quantization_config") if isinstance(data, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
+    return {}
+
+
+def recognise_all(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> dict[str, Stored]:
+    """Weight → how it is stored; each tensor belongs to the first format that takes it, by `Format.order`."""
+    remaining, stored = dict(headers), {}
+    known: list[Format] = sorted((format for _, format in formats().items()), key=lambda format: format.order)
+    for format in known:
+        taken = list(format.recognise(remaining, config))
+        for weight in taken:
+            stored[weight.name] = weight
+            for part in weight.parts.values():
+                del remaining[part.name]
+    return stored
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Half a million headers are kept, none is garbage: the collector would walk them again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

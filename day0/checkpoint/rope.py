@@ -1,0 +1,79 @@
+"""What configurations say about rotary embedding, in the spelling of any year."""
+
+from collections.abc import Callable
+from typing import Any
+
+from day0.checkpoint.config import Config
+from day0.spec.errors import Day0Error
+from day0.spec.rope import Rope, yarn_mscale
+
+
+def read_rope(config: Config, head_dim: int, *, theta: float = 10000.0, interleaved: bool = False) -> Rope:
+    """Rope of a head of `head_dim`; `theta` is the family's default.
+
+    Keys: `rope_parameters` (transformers 5), or `rope_theta` with `rope_scaling`, and `partial_rotary_factor` in either place.
+    """
+    stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+    base = stretch.float("rope_theta", None) or config.float("rope_theta", theta)
+    partial = stretch.float("partial_rotary_factor", None) or config.float("partial_rotary_factor", 1.0)
+    dim = int(head_dim * partial)
+    if dim % 2 or dim <= 0:
+        raise Day0Error(f"{dim} rotary dimensions of a head of {head_dim}: must be even and positive", config.path)
+    kind = stretch.str(stretch.first("rope_type", "type"), "default")
+    if "type" in stretch:
+        stretch.str("type")
+    reader = _STRETCHES.get(kind)
+    if reader is None:
+        raise Day0Error(f"rope_type {kind!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
+    return Rope(dim=dim, theta=base, interleaved=interleaved, **reader(stretch, config))
+
+
+def softmax_mscale(config: Config) -> float:
+    """Factor on q·k that DeepSeek models take from YaRN: mscale squared (arXiv 2405.04434, §3.1.3); 1 without YaRN."""
+    stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+    if stretch.str(stretch.first("rope_type", "type"), "default") == "default":
+        return 1.0
+    all_dim = stretch.float("mscale_all_dim", 0.0)
+    return yarn_mscale(stretch.float("factor"), all_dim) ** 2 if all_dim else 1.0
+
+
+def _plain(stretch: Config, config: Config) -> dict[str, Any]:
+    return {}
+
+
+def _linear(stretch: Config, config: Config) -> dict[str, Any]:
+    return {"stretch": "linear", "factor": stretch.float("factor")}
+
+
+def _llama3(stretch: Config, config: Config) -> dict[str, Any]:
+    return {
+        "stretch": "llama3",
+        "factor": stretch.float("factor"),
+        "low": stretch.float("low_freq_factor"),
+        "high": stretch.float("high_freq_factor"),
+        "original_context": stretch.int("original_max_position_embeddings"),
+    }
+
+
+def _yarn(stretch: Config, config: Config) -> dict[str, Any]:
+    original = stretch.int("original_max_position_embeddings")
+    factor = stretch.float("factor", None) or config.int("max_position_embeddings") / original
+    mscale, all_dim = stretch.float("mscale", None), stretch.float("mscale_all_dim", None)
+    ratio = yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim) if mscale and all_dim else yarn_mscale(factor)
+    return {
+        "stretch": "yarn",
+        "factor": factor,
+        "original_context": original,
+        "low": stretch.float("beta_slow", None) or 1.0,
+        "high": stretch.float("beta_fast", None) or 32.0,
+        "truncate": stretch.bool("truncate", True),
+        "attention_factor": stretch.float("attention_factor", ratio),
+    }
+
+
+_STRETCHES: dict[str, Callable[[Config, Config], dict[str, Any]]] = {
+    "default": _plain,
+    "linear": _linear,
+    "llama3": _llama3,
+    "yarn": _yarn,
+}

@@ -1,0 +1,70 @@
+"""A second opinion on stored numbers: the safetensors library and each format's definition, written out in a style of its own.
+
+Nothing here shares code with `day0.formats`, so that a mistake there shows.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.spec.format import Stored
+
+
+def independent(folder: Path, stored: Stored, config: Mapping[str, Any]) -> tuple[Tensor, str] | None:
+    """(float32 values, name of the path) by another way than our formats'; None where there is no second way.
+
+    `config` is the release's: what it says about quantisation is read again here.
+    """
+    formula = FORMULAS.get(stored.format)
+    return None if formula is None else formula({part: _load(folder, stored, part) for part in stored.parts}, _quantisation(config))
+
+
+def _quantisation(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    nested = config.get("text_config")
+    found = config.get("quantization_config") or (nested.get("quantization_config") if isinstance(nested, dict) else None)
+    return found if isinstance(found, dict) else {}
+
+
+def _load(folder: Path, stored: Stored, part: str) -> Tensor:
+    from safetensors import safe_open  # the library of the container's authors
+
+    header = stored.parts[part]
+    with safe_open(folder / header.file, framework="pt") as file:
+        return file.get_tensor(header.name)
+
+
+def _plain(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    return parts["data"].float(), "safetensors"
+
+
+def _fp8_block(parts: Mapping[str, Tensor], said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    """Every element times the scale of the block it lies in (DeepSeek-V3, arXiv 2412.19437, §3.3), element by element."""
+    codes, scales = parts["data"], parts["scale"]
+    height, width = said.get("weight_block_size") or (128, 128)
+    row = torch.arange(codes.shape[-2]) // height
+    column = torch.arange(codes.shape[-1]) // width
+    return _e4m3(codes) * _scale(scales)[..., row[:, None], column[None, :]], "safetensors and fp8 by its definition"
+
+
+def _e4m3(codes: Tensor) -> Tensor:
+    """Sign, four bits of exponent with bias 7, three of mantissa; no infinity, all ones is NaN (arXiv 2209.05433, table 1)."""
+    code = codes.view(torch.uint8).int()
+    exponent, mantissa = (code >> 3) & 15, (code & 7).float()
+    normal = torch.ldexp(1 + mantissa / 8, exponent - 7)
+    value = torch.where(exponent == 0, mantissa / 512, normal)
+    value = torch.where((code & 127) == 127, torch.nan, value)
+    return torch.where(code > 127, -value, value)
+
+
+def _scale(scales: Tensor) -> Tensor:
+    """Scales as float32; an e8m0 byte b is 2 to the power b - 127."""
+    if scales.element_size() == 1:
+        byte = scales.view(torch.uint8).int()
+        return torch.where(byte == 255, torch.nan, torch.ldexp(torch.ones(()), byte - 127))
+    return scales.float()
+
+
+FORMULAS: Mapping[str, Callable[[Mapping[str, Tensor], Mapping[str, Any]], tuple[Tensor, str]]] = {"plain": _plain, "fp8_block": _fp8_block}

@@ -1,0 +1,95 @@
+"""Released tensors, decoded by our formats, into the modules of transformers: the whole model or one layer at a time."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from day0.checkpoint.folder import Checkpoint
+from day0.community.extra import transformers
+from day0.community.skeleton import decoder_layers
+from day0.engine.loading import decoded
+from day0.spec.errors import Day0Error
+from day0.spec.format import Stored
+
+ENDS = -1  # the group of what lies outside the layers: embeddings, final norm, head
+
+
+class Feed:
+    """Which released tensors each layer of the class takes, under the names and mergers that transformers itself knows."""
+
+    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+        self._model, self._checkpoint, self._device = model, checkpoint, device
+        self._loading = transformers("core_model_loading")
+        self._mapping = transformers("conversion_mapping").get_model_conversion_mapping(model)
+        self._config = transformers("modeling_utils").LoadStateDictConfig(
+            dtype=dtype, dtype_plan=model._get_dtype_plan(dtype), weight_mapping=self._mapping, device_map={"": device})
+        self._path, self._layers = decoder_layers(model)
+        self.unused: list[str] = []  #: released tensors that the class has no place for
+        self.groups: dict[int, dict[str, Stored]] = {ENDS: {}, **{i: {} for i in range(len(self._layers))}}
+        self._sort()
+
+    def _sort(self) -> None:
+        state = self._model.state_dict()
+        layer = re.compile(re.escape(self._path) + r"\.(\d+)\.")
+        for name, target in self._targets(state):
+            if target not in state:
+                self.unused.append(name)
+                continue
+            found = layer.match(target)
+            self.groups[int(found[1]) if found else ENDS][name] = self._checkpoint.stored[name]
+
+    def _targets(self, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        """(released name, name of the parameter that it becomes or becomes a part of)."""
+        renamings = [m for m in self._mapping if isinstance(m, self._loading.WeightRenaming)]
+        converters = [m for m in self._mapping if isinstance(m, self._loading.WeightConverter)]
+        prefix = self._model.base_model_prefix
+        for name in self._checkpoint.stored:
+            target, _ = self._loading.rename_source_key(name, renamings, converters, prefix, state)
+            if target not in state and name in state:
+                target = name
+            yield name, target
+
+    def load(self, group: int) -> None:
+        """Make the weights of one layer (or `ENDS`) real."""
+        tensors = {name: _Late(self._checkpoint, stored) for name, stored in self.groups[group].items()}
+        info, _ = self._loading.convert_and_load_state_dict_in_model(self._model, tensors, self._config)
+        for name, found, expected in sorted(info.mismatched_keys):
+            raise Day0Error(f"{name} has shape {tuple(found)}, transformers expects {tuple(expected)}", self._checkpoint.folder)
+        for name, problem in info.conversion_errors.items():
+            raise Day0Error(f"{name}: {problem.splitlines()[0]}", self._checkpoint.folder)
+        if group == ENDS:
+            self._model.tie_weights()
+        self._require(group)
+
+    def drop(self, group: int) -> None:
+        """Give the memory of one layer back."""
+        assert group != ENDS
+        layer = self._layers[group]
+        for name, value in layer.state_dict().items():
+            owner = layer.get_submodule(name.rpartition(".")[0])
+            void = torch.empty_like(value, device="meta")
+            setattr(owner, name.rpartition(".")[2], nn.Parameter(void, requires_grad=False) if _is_parameter(owner, name) else void)
+
+    def _require(self, group: int) -> None:
+        layer = f"{self._path}."
+        names = self._layers[group].state_dict(prefix=f"{layer}{group}.") if group != ENDS else self._model.state_dict()
+        for name, value in names.items():
+            if value.is_meta and (group != ENDS or not name.startswith(layer)):
+                raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
+
+
+def _is_parameter(owner: nn.Module, name: str) -> bool:
+    return name.rpartition(".")[2] in owner._parameters
+
+
+class _Late:
+    """Reads and decodes a tensor when the loader asks for its content."""
+
+    def __init__(self, checkpoint: Checkpoint, stored: Stored) -> None:
+        self._checkpoint, self._stored = checkpoint, stored
+
+    def __getitem__(self, _everything: Any) -> torch.Tensor:
+        return decoded(self._checkpoint.folder, self._stored, torch.float32)

@@ -1,0 +1,75 @@
+"""The class that transformers has for a release, built without memory: every weight is on the meta device."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from day0.community.extra import transformers
+from day0.spec.errors import Day0Error
+
+PACKED = ("quantization_config", "compression_config")  # weights arrive decoded, so the class must not expect packed ones
+
+
+def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device) -> Any:
+    """The causal language model of `config`, in `dtype`, in evaluation mode; what no checkpoint holds (rotary frequencies) is real.
+
+    Code inside a model folder is never run. A `model_type` that transformers does not know is built as the class in `architectures`.
+    """
+    library = transformers()
+    settings = _settings(library, _plain(config), path)
+    try:
+        with torch.device("meta"), transformers("initialization").no_init_weights():
+            model = library.AutoModelForCausalLM.from_config(settings, dtype=dtype, attn_implementation="sdpa")
+    except Exception as error:  # whatever the class makes of numbers that it did not expect
+        raise Day0Error(f"transformers cannot build {type(settings).__name__}: {_first(error)}", path) from error
+    _fill_buffers(model, device)
+    return model.eval().requires_grad_(False)
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without a word about how weights are packed, at any depth, and without a pointer to code."""
+    kept = {key: value for key, value in config.items() if key not in PACKED and key != "auto_map"}
+    return {key: _plain(value) if isinstance(value, dict) else value for key, value in kept.items()}
+
+
+def _settings(library: Any, config: dict[str, Any], path: str) -> Any:
+    kind = config.get("model_type")
+    known = transformers("models.auto.configuration_auto").CONFIG_MAPPING
+    names = [name for name in config.get("architectures") or () if isinstance(name, str)]
+    try:
+        if isinstance(kind, str) and kind in known:
+            return known[kind].from_dict(config)
+        for name in names:
+            found = getattr(library, name, None)
+            if isinstance(found, type) and issubclass(found, library.PreTrainedModel):
+                return found.config_class.from_dict({key: value for key, value in config.items() if key != "model_type"})
+    except Exception as error:
+        raise Day0Error(f"transformers cannot read this configuration: {_first(error)}", path) from error
+    said = f"model_type {kind!r}, architectures {names}"
+    raise Day0Error(f"transformers {library.__version__} has no class for {said}", path, hint="a newer transformers may have one")
+
+
+def _first(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _fill_buffers(model: Any, device: torch.device) -> None:
+    """Compute the buffers that are not stored in checkpoints, by the class's own initialisation."""
+    for name, buffer in list(model.named_non_persistent_buffers()):
+        owner = model.get_submodule(name.rpartition(".")[0])
+        owner.register_buffer(name.rpartition(".")[2], torch.empty_like(buffer, device=device), persistent=False)
+    for module in model.modules():
+        own = dict(module.named_buffers(recurse=False))
+        if own and set(own) == module._non_persistent_buffers_set and not list(module.named_parameters(recurse=False)):
+            model._init_weights(module)
+
+
+def decoder_layers(model: Any) -> tuple[str, nn.ModuleList]:
+    """Path and list of the layers of the stack."""
+    decoder = model.get_decoder()
+    for name, module in model.named_modules():
+        if module is decoder.layers:
+            return name, module
+    raise AssertionError("the decoder's layers are not part of the model")

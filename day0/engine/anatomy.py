@@ -1,0 +1,70 @@
+"""A release in figures: weights and bytes by role and by layer. Needs no torch."""
+
+from collections import Counter
+from math import prod
+
+from day0.engine.release import Located, Release, layer_specs, specs
+from day0.spec.model import Layer, PartSpec
+from day0.spec.reports.inspect import LayerRow, ParameterRow
+
+DEFINITION = (
+    "total: every weight of the stack and its ends once, by the family's reading. active: of routed experts the share that is chosen "
+    "for a token, everything else whole, the embedding table included. Prediction layers are counted apart."
+)
+
+
+def parameters(release: Release) -> ParameterRow:
+    """Counts of weights."""
+    weights = [spec for _, spec in specs(release.model)]
+    return ParameterRow(
+        total=sum(spec.count for spec in weights),
+        active=sum(spec.active for spec in weights),
+        prediction=sum(prod(release.checkpoint.stored[name].shape) for name in release.prediction),
+        definition=DEFINITION,
+    )
+
+
+def bytes_by_role(release: Release) -> dict[str, int]:
+    """Role → bytes on disk; a tensor that holds several weights counts for the first."""
+    held: Counter[str] = Counter()
+    stored, seen = release.checkpoint.stored, set()
+    for located in release.tensors.values():
+        for _, piece in located.pieces:
+            if piece.name not in seen:
+                seen.add(piece.name)
+                held[located.spec.role] += piece.bytes
+    held["prediction"] = sum(stored[name].bytes for name in release.prediction)
+    held["unclaimed"] = sum(stored[name].bytes for name in release.unclaimed if name not in seen)
+    held["ignored"] = sum(weight.bytes for weight in stored.values()) - sum(held.values())
+    held["unread"] = sum(header.bytes for header in release.checkpoint.headers.values()) - sum(held.values())
+    return {role: size for role, size in held.most_common() if size}
+
+
+def layers(release: Release) -> list[LayerRow]:
+    """One row for each layer of the stack."""
+    return [_row(layer, release) for layer in release.model.layers]
+
+
+def _row(layer: Layer, release: Release) -> LayerRow:
+    weights = [spec for _, spec in layer_specs(layer, release.model.hidden)]
+    pieces = {piece.name: piece for located in _located(layer, release) for _, piece in located.pieces}
+    return LayerRow(
+        index=layer.index,
+        mixer=_kind(layer.mixer),
+        ffn=_kind(layer.ffn),
+        residual=_kind(layer.residual),
+        parameters=sum(spec.count for spec in weights),
+        active=sum(spec.active for spec in weights),
+        bytes=sum(piece.bytes for piece in pieces.values()),
+        formats=sorted({piece.format for piece in pieces.values()}),
+        experts=getattr(layer.ffn, "experts", None),
+        top_k=getattr(layer.ffn, "top_k", None),
+    )
+
+
+def _located(layer: Layer, release: Release) -> list[Located]:
+    return list(release.layer(layer.index).values())
+
+
+def _kind(part: PartSpec | None) -> str | None:
+    return None if part is None else part.kind

@@ -1,0 +1,176 @@
+"""Bytes of everything the engine allocates, from the same declarations that it allocates by. Needs no torch."""
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from day0.engine.release import Located, Release
+from day0.spec import dtype as number
+from day0.spec.model import Layer, Model
+from day0.spec.ops import PHASES
+from day0.spec.record import record
+from day0.spec.registry import formats, parts
+from day0.spec.state import StateSpec
+
+ALIGNMENT = 64  # bytes between starts of tensors that share a buffer
+HEAD_ROWS = 4096  # rows of the vocabulary that a streamed head holds at a time
+READ_AHEAD = 2  # layers that a streamed model holds: the one that runs and the next
+
+
+@record
+class Slice:
+    """One tensor (or one part of a packed one) inside a buffer."""
+
+    name: str  #: within its layer, "mixer.q"
+    part: str  #: "" for a plain tensor, else the part of its format ("data", "scale")
+    dtype: str  #: safetensors name of the type at rest
+    shape: tuple[int, ...]  #: elements along each axis
+    start: int  #: first byte in the buffer
+
+    @property
+    def bytes(self) -> int:
+        """Bytes without the gap to the next one."""
+        return number.size(self.dtype, prod(self.shape))
+
+
+@record
+class Buffer:
+    """One allocation that holds several tensors."""
+
+    slices: tuple[Slice, ...]  #: in order
+    bytes: int  #: of the whole
+
+
+@record
+class StatePool:
+    """One allocation of the state manager: one piece of state of one layer, for all sequences."""
+
+    layer: int  #: index in the stack
+    spec: StateSpec  #: what it holds
+    shape: tuple[int, ...]  #: [pages, entries in a page, …] where it grows, else [sequences, …]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the pool."""
+        return number.size(self.spec.dtype, prod(self.shape))
+
+
+def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...]]]:
+    """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored."""
+    stored = located.pieces[0][1]
+    if not formats().get(stored.format).packed:
+        kind = "float64" if dtype == "float64" else located.spec.precision if located.spec.precision == "float32" else dtype
+        return [("", number.COMPUTE[kind], located.spec.shape)]
+    stack = (len(located.pieces),) if located.stacked else ()
+    return [(part, header.dtype, stack + header.shape) for part, header in stored.parts.items()]
+
+
+def buffer(weights: dict[str, Located], dtype: str) -> Buffer:
+    """How the weights of one layer (or of the ends) lie in one allocation."""
+    slices, start = [], 0
+    for name, located in weights.items():
+        for part, kind, shape in at_rest(located, dtype):
+            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=start))
+            start = aligned(start + slices[-1].bytes)
+    return Buffer(slices=tuple(slices), bytes=start)
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up to the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def weights(release: Release, dtype: str, residency: str) -> dict[str, int]:
+    """Allocation → bytes: "layers" and "ends" when resident; "layer slots", "norm" and "head rows" when streamed."""
+    layers = [buffer(release.layer(i), dtype).bytes for i in range(len(release.model.layers))]
+    ends = release.ends()
+    if residency == "resident":
+        return {"layers": sum(layers), "ends": buffer(ends, dtype).bytes}
+    small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
+    head = aligned(number.size(dtype, min(HEAD_ROWS, release.model.vocab) * release.model.hidden))
+    return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head}
+
+
+def state(model: Model, dtype: str, *, pages: int, page_size: int, sequences: int) -> list[StatePool]:
+    """Every pool of the state manager."""
+    pools = []
+    for layer in model.layers:
+        for spec in layer_state(layer, dtype):
+            entries = (pages, page_size // spec.every) if spec.grows else (sequences,)
+            pools.append(StatePool(layer=layer.index, spec=spec, shape=(*entries, *spec.shape)))
+    return pools
+
+
+def layer_state(layer: Layer, dtype: str) -> Iterator[StateSpec]:
+    """What one layer keeps between steps."""
+    for _, part in layer.parts():
+        yield from parts().get(part.kind).state(part, dtype)
+
+
+def state_bytes(model: Model, dtype: str) -> tuple[float, int]:
+    """(bytes for each token, bytes for each sequence)."""
+    token, sequence = 0.0, 0
+    for layer in model.layers:
+        for spec in layer_state(layer, dtype):
+            if spec.grows:
+                token += spec.entry_bytes / spec.every
+            else:
+                sequence += spec.entry_bytes
+    return token, sequence
+
+
+def pages_for(tokens: int, page_size: int) -> int:
+    """Pages that hold `tokens`."""
+    return -(-tokens // page_size)
+
+
+def workspace(release: Release, dtype: str) -> int:
+    """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
+    needs = [_decoded(release.layer(layer.index), layer, release.model.hidden, dtype) for layer in release.model.layers]
+    ends = [aligned(number.size(dtype, located.spec.count)) for located in release.ends().values() if _packed(located)]
+    return max([0, *needs, *ends])
+
+
+def _decoded(weights: dict[str, Located], layer: Layer, hidden: int, dtype: str) -> int:
+    most = 0
+    for place, part in layer.parts():
+        for phase in PHASES:
+            for site in parts().get(part.kind).sites(part, hidden, phase):
+                names = (f"{place}.{name}" for name in site.weights)
+                most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype))
+    return most
+
+
+def _site_bytes(needed: Iterable[Located], dtype: str) -> int:
+    total = 0
+    for located in needed:
+        if _packed(located):
+            experts = located.spec.shape[0] if located.spec.role == "expert" else 1
+            total += aligned(number.size(dtype, located.spec.count // experts))
+    return total
+
+
+def _packed(located: Located) -> bool:
+    return formats().get(located.pieces[0][1].format).packed
+
+
+def activations(model: Model, dtype: str, *, tokens: int, outputs: int) -> dict[str, int]:
+    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits: stream, widest sublayer, logits."""
+    widest = max((_width(part, model.hidden) for layer in model.layers for _, part in layer.parts()), default=0)
+    return {
+        "stream": number.size(dtype, 3 * tokens * model.hidden),
+        "sublayer": number.size(dtype, tokens * widest),
+        "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
+    }
+
+
+def _width(part: object, hidden: int) -> int:
+    """Elements for each token that a sublayer holds at once: the results of all its linear maps and chosen experts."""
+    total = 0
+    for site in parts().get(part.kind).sites(part, hidden, "prefill"):  # type: ignore[attr-defined]
+        if site.op == "linear":
+            total += site.O
+        elif site.op == "experts":
+            total += site.K * (2 * site.F + site.D)
+        elif "H" in site.sizes and "V" in site.sizes:
+            total += site.H * site.V
+    return total

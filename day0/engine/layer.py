@@ -1,0 +1,58 @@
+"""One layer on hidden states: what `validate` calls once, `run` for every layer and `serve` for ever."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.engine.bind import Bound
+from day0.engine.state import LayerState
+from day0.spec.model import Layer
+from day0.spec.registry import blocks
+from day0.spec.step import Step
+
+
+class BoundLayer:
+    """A layer with its blocks, its operators and its view of the state."""
+
+    def __init__(self, layer: Layer, bound: Bound, state: LayerState) -> None:
+        self._layer, self._state = layer, state
+        self._residual, self._mixer, self._ffn = (_block(part) for part in (layer.residual, layer.mixer, layer.ffn))
+        places = ("residual", "mixer", "ffn")
+        self._ops = {phase: {place: bound.at(layer.index, place, phase) for place in places} for phase in ("prefill", "decode")}
+
+    def open(self, x_TD: Tensor) -> Any:
+        """Token embeddings → stream."""
+        return self._residual.open(x_TD, self._layer.residual)
+
+    def close(self, stream: Any) -> Tensor:
+        """Stream → hidden states for the final norm."""
+        return self._residual.close(stream, self._layer.residual)
+
+    def __call__(self, stream: Any, w: Any, step: Step) -> Any:
+        """The stream after this layer; writes the state of the step's tokens."""
+        layer, residual = self._layer, self._residual
+        ops = self._ops["prefill" if step.prefill else "decode"]
+        if layer.mixer is not None:
+            x_TD = residual.before(stream, "mixer", layer.residual, w.residual, ops["residual"])
+            stream = residual.after(stream, self._mix(x_TD, w.mixer, step), "mixer", layer.residual, w.residual, ops["residual"])
+        if layer.ffn is not None:
+            x_TD = residual.before(stream, "ffn", layer.residual, w.residual, ops["residual"])
+            y_TD = self._ffn.run(x_TD, layer.ffn, w.ffn, ops["ffn"])
+            stream = residual.after(stream, y_TD, "ffn", layer.residual, w.residual, ops["residual"])
+        return stream
+
+    def _mix(self, x_TD: Tensor, w: Any, step: Step) -> Tensor:
+        """Tokens of each phase on its own path."""
+        if step.prefill is None or step.decode is None:
+            segment = step.segments()[0]
+            path = getattr(self._mixer, segment.phase)
+            return path(x_TD, self._layer.mixer, w, self._state, segment, self._ops[segment.phase]["mixer"])
+        split = step.decode.tokens_T.shape[0]
+        decoded = self._mixer.decode(x_TD[:split], self._layer.mixer, w, self._state, step.decode, self._ops["decode"]["mixer"])
+        read = self._mixer.prefill(x_TD[split:], self._layer.mixer, w, self._state, step.prefill, self._ops["prefill"]["mixer"])
+        return torch.cat((decoded, read))
+
+
+def _block(part: Any) -> Any:
+    return None if part is None else blocks().get(part.kind)

@@ -1,0 +1,106 @@
+"""Bytes of the released files into the tensors that the engine computes with: converted, stacked and cut while they are read."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.checkpoint.bytes import read
+from day0.engine.footprint import Buffer
+from day0.engine.packed import Packed
+from day0.engine.release import Located
+from day0.spec.errors import Day0Error
+from day0.spec.format import Stored, TensorHeader
+from day0.spec.lazy import torch_dtype
+from day0.spec.names import Cut
+from day0.spec.registry import formats
+
+STAGING = 4 << 20  # bytes that are read at once when they cannot go straight to their place
+
+
+def views(buffer: Tensor, layout: Buffer) -> dict[tuple[str, str], Tensor]:
+    """(name, part) → the tensor at its place in a buffer of bytes."""
+    return {(s.name, s.part): buffer[s.start : s.start + s.bytes].view(torch_dtype(s.dtype)).view(s.shape) for s in layout.slices}
+
+
+def fill(folder: Path, located: Located, part: str, out: Tensor) -> None:
+    """Read one weight (or one part of a packed one) into `out`, expert by expert where they are stored so."""
+    for index, (piece, stored) in enumerate(located.pieces):
+        target = out[index] if located.stacked else out
+        header = stored.parts[part or "data"]
+        if part and piece.cut:
+            raise Day0Error(f"{stored.name} is packed as {stored.format} and holds several weights", folder / header.file)
+        if piece.cut:
+            target.copy_(cut(_whole(folder, header), piece.cut))
+        else:
+            copy(folder, header, target)
+
+
+def copy(folder: Path, header: TensorHeader, out: Tensor, offset: int = 0) -> None:
+    """Read elements of one tensor, from element `offset` on, into `out`: straight there where type and device allow, else in pieces."""
+    kind = torch_dtype(header.dtype)
+    flat = out.view(-1) if out.is_contiguous() else None
+    if flat is not None and out.dtype == kind and out.device.type == "cpu":
+        read(folder, header, _memory(flat), offset * kind.itemsize)
+        return
+    assert flat is not None
+    step = max(1, STAGING // kind.itemsize)
+    staging = torch.empty(min(step, max(1, flat.numel())), dtype=kind)
+    for start in range(0, flat.numel(), step):
+        piece = staging[: min(step, flat.numel() - start)]
+        read(folder, header, _memory(piece), (offset + start) * kind.itemsize)
+        flat[start : start + piece.numel()].copy_(piece)
+
+
+def decoded(folder: Path, stored: Stored, dtype: torch.dtype) -> Tensor:
+    """One checkpoint weight, whole and decoded, on the CPU."""
+    form = formats().get(stored.format)
+    if not form.packed:
+        return _whole(folder, stored.parts["data"]).to(dtype)
+    parts = {name: _whole(folder, header) for name, header in stored.parts.items()}
+    out = torch.empty(stored.shape, dtype=dtype)
+    form.decode(parts, stored.block, out)
+    return out
+
+
+def cut(source: Tensor, c: Cut) -> Tensor:
+    """The part of a checkpoint tensor that one canonical tensor is."""
+    size = source.shape[c.axis] // c.of
+    if c.interleaved:
+        index = torch.arange(c.part, source.shape[c.axis], c.of)
+        piece = source.index_select(c.axis, index)
+    else:
+        piece = source.narrow(c.axis, c.part * size, size)
+    return piece.transpose(-1, -2) if c.transpose else piece
+
+
+def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor], dtype: torch.dtype) -> Any:
+    """Weights of a layer as attributes: `w.mixer.q`, `w.ffn.experts.gate`."""
+    root = SimpleNamespace()
+    for name, located in weights.items():
+        form = formats().get(located.format)
+        value: Any = tensors.get((name, ""))
+        if form.packed:
+            parts = {part: tensor for (other, part), tensor in tensors.items() if other == name}
+            bank = located.spec.role == "expert"
+            value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, dtype, bank)
+        *path, leaf = name.split(".")
+        place = root
+        for step in path:
+            if not hasattr(place, step):
+                setattr(place, step, SimpleNamespace())
+            place = getattr(place, step)
+        setattr(place, leaf, value)
+    return root
+
+
+def _whole(folder: Path, header: TensorHeader) -> Tensor:
+    out = torch.empty(header.shape, dtype=torch_dtype(header.dtype))
+    read(folder, header, _memory(out))
+    return out
+
+
+def _memory(tensor: Tensor) -> memoryview:
+    return memoryview(tensor.view(-1).view(torch.uint8).numpy())

@@ -1,0 +1,60 @@
+"""A forward pass over the whole model: tokens in, hidden states and logits out."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.engine.bind import Bound
+from day0.engine.layer import BoundLayer
+from day0.engine.state import State
+from day0.engine.weights import Weights
+from day0.spec.model import Model
+from day0.spec.rope import Rope
+from day0.spec.step import Segment, Step
+
+
+class Forward:
+    """A model bound to weights, operators and state. Every method runs without gradients."""
+
+    def __init__(self, model: Model, weights: Weights, bound: Bound, state: State) -> None:
+        self.model, self.weights = model, weights
+        self._layers = [BoundLayer(layer, bound, state.layer(layer.index)) for layer in model.layers]
+        self._ends = {phase: bound.at(None, "", phase) for phase in ("prefill", "decode")}
+        ropes = {rope for layer in model.layers for _, part in layer.parts() if (rope := getattr(part, "rope", None)) is not None}
+        self._frequencies = {rope: torch.tensor(rope.frequencies(), device=state.device) for rope in ropes}
+
+    @torch.inference_mode()
+    def hidden(self, step: Step) -> Tensor:
+        """Normed hidden states [outputs, D] of the tokens whose logits are wanted; writes the state of all tokens."""
+        segments = step.segments()
+        for segment in segments:
+            turn(segment, self._frequencies)
+        ops = self._ends[segments[-1].phase]
+        tokens_T = torch.cat([segment.tokens_T for segment in segments]) if len(segments) > 1 else segments[0].tokens_T
+        x_TD = ops.embedding(*self.weights.table(tokens_T))
+        if self.model.embed_scale != 1:
+            x_TD = x_TD * self.model.embed_scale
+        stream: Any = self._layers[0].open(x_TD)
+        for layer, w in zip(self._layers, self.weights.layers(), strict=True):
+            stream = layer(stream, w, step)
+        x_TD = self._layers[-1].close(stream)
+        outputs_OD = x_TD if step.outputs.shape[0] == x_TD.shape[0] else x_TD[step.outputs]
+        return ops.rms_norm(outputs_OD, self.weights.norm, self.model.norm.eps, self.model.norm.plus_one)
+
+    @torch.inference_mode()
+    def logits(self, hidden_OD: Tensor) -> Tensor:
+        """Float32 logits [outputs, W]."""
+        linear = self._ends["decode"].linear
+        pieces = [linear(hidden_OD, rows).float() for rows in self.weights.head()]
+        logits_OW = pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)
+        return logits_OW if self.model.logit_scale == 1 else logits_OW * self.model.logit_scale
+
+
+def turn(segment: Segment, frequencies: dict[Rope, Tensor]) -> None:
+    """Cosine and sine of every position of the segment, for each rope of the model."""
+    for rope, frequencies_R in frequencies.items():
+        angles_TR = segment.positions_T[:, None].float() * frequencies_R
+        cos_TR, sin_TR = angles_TR.cos(), angles_TR.sin()
+        factor = rope.attention_factor
+        segment.rotary[rope] = (cos_TR, sin_TR) if factor == 1 else (cos_TR * factor, sin_TR * factor)

@@ -1,0 +1,71 @@
+"""Weights that stay packed at rest, and the one workspace that they are decoded into when they are used."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.engine.footprint import aligned
+from day0.spec.registry import formats
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One weight (or one bank of experts) as its format stores it."""
+
+    format: str  # file name in formats/
+    parts: dict[str, Tensor]  # by the format's names; a bank has the experts as first axis
+    block: tuple[int, ...]  # elements that share one scale
+    shape: tuple[int, ...]  # once decoded
+    dtype: torch.dtype  # type to decode into
+    bank: bool = False  # whether the first axis are experts
+
+    def expert(self, e: int) -> "Packed":
+        """One expert of a bank."""
+        return Packed(self.format, {k: part[e] for k, part in self.parts.items()}, self.block, self.shape[1:], self.dtype)
+
+    def decode(self, out: Tensor) -> Tensor:
+        """Write the decoded weight into `out` and return it."""
+        formats().get(self.format).decode(self.parts, self.block, out)
+        return out
+
+
+class Workspace:
+    """One allocation for decoded weights, reused by every call of every layer."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.bytes = size
+        self._buffer = torch.empty(size, dtype=torch.uint8, device=device)
+        self._used = 0
+
+    def rewind(self) -> None:
+        """Forget what the last call decoded."""
+        self._used = 0
+
+    def take(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Room for a tensor, until the next `rewind`."""
+        size = prod(shape) * dtype.itemsize
+        assert self._used + size <= self.bytes, f"workspace of {self.bytes} bytes cannot take {size} more than {self._used}"
+        view = self._buffer[self._used : self._used + size].view(dtype).view(shape)
+        self._used += aligned(size)
+        return view
+
+    def decoded(self, weight: Any) -> Any:
+        """A plain weight as it is; a packed one decoded; a packed bank as something that decodes the expert it is asked for."""
+        if not isinstance(weight, Packed):
+            return weight
+        if weight.bank:
+            return _Bank(weight, self.take(weight.shape[1:], weight.dtype))
+        return weight.decode(self.take(weight.shape, weight.dtype))
+
+
+class _Bank:
+    """Experts of a packed bank, one at a time in the same place."""
+
+    def __init__(self, packed: Packed, room: Tensor) -> None:
+        self._packed, self._room = packed, room
+
+    def __getitem__(self, e: int) -> Tensor:
+        return self._packed.expert(e).decode(self._room)

@@ -1,0 +1,92 @@
+"""DeepSeek-V3, V3.1, R1 and Kimi K2: latent attention, leading dense layers, then shared and routed experts (arXiv 2412.19437)."""
+
+from day0.checkpoint.config import Config
+from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.rope import read_rope, softmax_mscale
+from day0.families.qwen3_moe import NAMES as QWEN
+from day0.parts.dense_ffn import DenseFfn
+from day0.parts.mla import Mla
+from day0.parts.moe_ffn import MoeFfn, Router
+from day0.parts.pre_norm import PreNorm
+from day0.spec.errors import Day0Error
+from day0.spec.family import Family
+from day0.spec.model import Layer, Model, Norm, Prediction
+from day0.spec.names import Names
+
+LATENT_NORM = Norm(eps=1e-6)  # the release's code gives the latents this epsilon, whatever rms_norm_eps says
+
+
+def read(config: Config) -> Model:
+    norm = rms_norm(config)
+    attention = read_attention(config)
+    activation = config.str("hidden_act", "silu")
+    dense = DenseFfn(width=config.int("intermediate_size"), activation=activation)
+    experts = read_experts(config, activation)
+    count = config.int("num_hidden_layers")
+    first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)
+    layers = [
+        Layer(index=i, mixer=attention, ffn=experts if i >= first and i % step == 0 else dense, residual=PreNorm(norm=norm))
+        for i in range(count)
+    ]
+    config.book(("num_key_value_heads", "head_dim", "qk_head_dim"), "nothing: the latent ranks say it")
+    extra = config.int("num_nextn_predict_layers", 0)
+    prediction = Prediction(count=extra, prefixes=tuple(f"model.layers.{count + i}." for i in range(extra))) if extra else None
+    return decoder(config, family="deepseek_v3", layers=layers, norm=norm, prediction=prediction)
+
+
+def read_attention(config: Config) -> Mla:
+    nope, rotary = config.int("qk_nope_head_dim"), config.int("qk_rope_head_dim")
+    return Mla(
+        heads=config.int("num_attention_heads"),
+        q_lora_rank=config.int("q_lora_rank", None),
+        kv_lora_rank=config.int("kv_lora_rank"),
+        qk_nope_head_dim=nope,
+        qk_rope_head_dim=rotary,
+        v_head_dim=config.int("v_head_dim"),
+        scale=(nope + rotary) ** -0.5 * softmax_mscale(config),
+        rope=read_rope(config, rotary, interleaved=config.bool("rope_interleave", True)),
+        norm=LATENT_NORM,
+        bias=config.bool("attention_bias", False),
+    )
+
+
+def read_experts(config: Config, activation: str) -> MoeFfn:
+    score, method = config.str("scoring_func", "sigmoid"), config.str("topk_method", "noaux_tc")
+    if (score, method) != ("sigmoid", "noaux_tc"):
+        raise Day0Error(f"routing {method!r} over {score!r} is not this family's", config.path, hint="keys topk_method, scoring_func")
+    width = config.int("moe_intermediate_size")
+    router = Router(
+        score="sigmoid", bias=True, groups=config.int("n_group", 1), top_groups=config.int("topk_group", 1),
+        renormalise=config.bool("norm_topk_prob", True), epsilon=1e-20, scale=config.float("routed_scaling_factor", 1.0),
+    )  # fmt: skip
+    return MoeFfn(
+        experts=config.int("n_routed_experts"), top_k=config.int("num_experts_per_tok"), width=width, activation=activation,
+        router=router, shared_width=width * config.int("n_shared_experts", 0),
+    )  # fmt: skip
+
+
+NAMES = Names(
+    layer=QWEN.layer,
+    tensors={
+        **{name: target for name, target in QWEN.tensors.items() if not name.startswith("self_attn.")},
+        "self_attn.q_proj": "mixer.q_b",
+        "self_attn.q_a_proj": "mixer.q_a",
+        "self_attn.q_a_proj.bias": "mixer.q_a_bias",
+        "self_attn.q_a_layernorm": "mixer.q_a_norm",
+        "self_attn.q_b_proj": "mixer.q_b",
+        "self_attn.kv_a_proj_with_mqa": "mixer.kv_a",
+        "self_attn.kv_a_proj_with_mqa.bias": "mixer.kv_a_bias",
+        "self_attn.kv_a_layernorm": "mixer.kv_a_norm",
+        "self_attn.kv_b_proj": "mixer.kv_b",
+        "self_attn.o_proj": "mixer.o",
+        "self_attn.o_proj.bias": "mixer.o_bias",
+        "mlp.gate.e_score_correction_bias": "ffn.router_bias",
+        "mlp.shared_experts.gate_proj": "ffn.shared.gate",
+        "mlp.shared_experts.up_proj": "ffn.shared.up",
+        "mlp.shared_experts.down_proj": "ffn.shared.down",
+    },
+    ends=QWEN.ends,
+    ignored=QWEN.ignored,
+)
+
+FAMILY = Family(recognises=frozenset({"deepseek_v3", "kimi_k2"}), read=read, names=NAMES)

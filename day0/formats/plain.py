@@ -1,0 +1,25 @@
+"""Floating-point numbers as they are: bfloat16, float16, float32, float64. Takes what no other format takes."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from day0.spec.dtype import FLOATING
+from day0.spec.format import Format, Stored, TensorHeader
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def recognise(headers: Mapping[str, TensorHeader], _config: Mapping[str, Any]) -> Iterator[Stored]:
+    """Each floating-point tensor is a weight of its own."""
+    for header in headers.values():
+        if header.dtype in FLOATING:
+            yield Stored(header.name, "plain", header.shape, {"data": header})
+
+
+def decode(parts: "dict[str, Tensor]", _block: tuple[int, ...], out: "Tensor") -> None:
+    """Copy, rounding once to the type of `out`."""
+    out.copy_(parts["data"])
+
+
+FORMAT = Format(name="plain", order=1000, recognise=recognise, decode=decode, packed=False)

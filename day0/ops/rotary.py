@@ -1,0 +1,37 @@
+"""Rotate pairs of dimensions of each head by an angle that grows with position (RoFormer, arXiv 2104.09864)."""
+
+from typing import Any
+
+from day0.spec.cases import Draw, cases
+from day0.spec.lazy import torch, wide
+from day0.spec.ops import Budget, Cost, Op, Site
+
+
+def rotary(x_THQ: "torch.Tensor", cos_TR: "torch.Tensor", sin_TR: "torch.Tensor", interleaved: bool = False) -> "torch.Tensor":
+    """Rotate the first 2R dimensions of each head, leave the rest.
+
+    cos and sin are float32 [T, R], one column a pair. A pair is (i, i + R), or (2i, 2i + 1) when interleaved.
+    """
+    R = cos_TR.shape[-1]
+    cos, sin = cos_TR[:, None], sin_TR[:, None]
+    turned, rest = wide(x_THQ[..., : 2 * R]), x_THQ[..., 2 * R :]
+    first, second = (turned[..., 0::2], turned[..., 1::2]) if interleaved else (turned[..., :R], turned[..., R:])
+    pair = (first * cos - second * sin, second * cos + first * sin)
+    joined = torch.stack(pair, dim=-1).flatten(-2) if interleaved else torch.cat(pair, dim=-1)
+    return torch.cat((joined.to(x_THQ.dtype), rest), dim=-1)
+
+
+def make(draw: Draw, T: int, H: int, Q: int, R: int, interleaved: bool) -> dict[str, Any]:
+    angle_TR = draw.normal(T, R, scale=100, dtype=torch.float64)
+    tables = {"cos_TR": angle_TR.cos().float(), "sin_TR": angle_TR.sin().float()}
+    return {"x_THQ": draw.normal(T, H, Q), **tables, "interleaved": interleaved}
+
+
+def cost(site: Site) -> Cost:
+    return Cost(flops=6 * site.T * site.H * site.R, bytes=4 * site.T * site.H * site.Q)
+
+
+OP = Op(
+    name="rotary", reference=rotary, inputs={"x": "THQ", "cos": "TR", "sin": "TR"}, outputs={"y": "THQ"}, layer="base",
+    cases=cases(make, T=(1, 63), H=(1, 5), Q=(60, 128), R=(16, 30), interleaved=(False, True)), budget=Budget(special=2), cost=cost,
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""Grouped-query attention (arXiv 2305.13245), with multi-head and multi-query attention as its ends."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
+from day0.spec.ops import Phase, Site
+from day0.spec.part import Part
+from day0.spec.record import record
+from day0.spec.rope import Rope
+from day0.spec.state import StateSpec
+
+
+@record
+class Gqa(PartSpec):
+    """Softmax attention in which several query heads read one key and value head."""
+
+    heads: int  #: query heads H
+    kv_heads: int  #: key and value heads N
+    qk_dim: int  #: width Q of a query or key head
+    v_dim: int  #: width V of a value head
+    scale: float  #: factor on q·k
+    rope: Rope | None  #: rotary embedding of queries and keys; None where positions are not encoded
+    bias: bool = False  #: whether q, k and v have a bias
+    out_bias: bool = False  #: whether the output projection has one
+    qk_norm: Norm | None = None  #: norm of queries and keys before rotation
+    qk_norm_scope: Literal["head", "vector"] = "head"  #: each head alone, or the whole projected vector
+    clip: float | None = None  #: q, k and v are clamped to ±clip
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Rows of the projections q, k and v."""
+        return {"q": self.heads * self.qk_dim, "k": self.kv_heads * self.qk_dim, "v": self.kv_heads * self.v_dim}
+
+
+def tensors(m: Gqa, D: int) -> Iterator[TensorSpec]:
+    for name, rows in m.widths.items():
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column")
+        if m.bias:
+            yield TensorSpec(name=f"{name}_bias", axes="O", shape=(rows,), role="bias", split="column")
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_dim), role="linear", split="row")
+    if m.out_bias:
+        yield TensorSpec(name="o_bias", axes="O", shape=(D,), role="bias")
+    if m.qk_norm:
+        for name in ("q", "k"):
+            width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]
+            yield TensorSpec(name=f"{name}_norm", axes="Q", shape=(width,), role="norm")
+
+
+def state(m: Gqa, dtype: str) -> Iterator[StateSpec]:
+    yield StateSpec(name="k", kind="paged", shape=(m.kv_heads, m.qk_dim), dtype=dtype)
+    yield StateSpec(name="v", kind="paged", shape=(m.kv_heads, m.v_dim), dtype=dtype)
+
+
+def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
+    for name, rows in m.widths.items():
+        yield Site(op="linear", label=name, phase=phase, sizes={"O": rows, "I": D}, weights=(name,))
+    if m.qk_norm:
+        for name in ("q", "k"):
+            width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]
+            yield norm_site(m.qk_norm, f"{name}_norm", phase, {"D": width})
+    if m.rope:
+        for name, heads in (("q", m.heads), ("k", m.kv_heads)):
+            sizes = {"H": heads, "Q": m.qk_dim, "R": m.rope.dim}
+            yield Site(op="rotary", label=name, phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
+    sizes = {"H": m.heads, "N": m.kv_heads, "Q": m.qk_dim, "V": m.v_dim}
+    yield Site(op="paged_attention", label="attention", phase=phase, sizes=sizes)
+    yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_dim}, weights=("o",))
+
+
+PART = Part(tensors=tensors, state=state, sites=sites)

@@ -1,0 +1,57 @@
+"""The map as a person reads it: who runs each operator, and where a better implementation refused."""
+
+from collections import Counter
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from day0.render.table import facts, stack, table, verdict
+from day0.spec.reports.map_ops import MapOpsReport, SiteRow
+
+
+def map_ops(report: MapOpsReport) -> RenderableType:
+    """Verdict, operators, refusals."""
+    summary = ", ".join(f"{count} {status}" for status, count in report.summary.items())
+    refused = refusals(report)
+    notes = [("providers", " → ".join(report.providers) + (" (forced)" if report.forced else "")), ("calls", summary)]
+    notes += [("missing", line) for line in report.missing]
+    notes += [(f"kernel {name}", reason) for name, reason in report.unavailable.items()]
+    return stack(
+        verdict(f"{report.model} on {report.machine}: {report.verdict}", report.verdict == "complete"),
+        facts(notes),
+        operators(report),
+        refused if refused.row_count else None,
+    )
+
+
+def operators(report: MapOpsReport) -> Table:
+    """Calls that differ only in their layer are one row."""
+    made = table("operator", "phase", "where", "layers", "runs on", "status", "weights", "type")
+    groups: dict[tuple[str, ...], list[SiteRow]] = {}
+    for site in report.sites:
+        runs = (site.provider or "nothing", site.status, f"{site.format}, decoded" if site.decode else site.format, site.dtype)
+        groups.setdefault((site.op, site.phase, site.place, *runs), []).append(site)
+    for (op, phase, place, *how), members in sorted(groups.items()):
+        labels = ", ".join(dict.fromkeys(site.label for site in members))
+        made.add_row(op, phase, f"{place}: {labels}" if place else labels, layers(members), *how)
+    return made
+
+
+def layers(members: list[SiteRow]) -> str:
+    """Indices as ranges: "0-2, 5"."""
+    ranges: list[list[int]] = []
+    for index in sorted({site.layer for site in members if site.layer is not None}):
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+
+
+def refusals(report: MapOpsReport) -> Table:
+    counted = Counter((site.op, refusal.provider, refusal.reason) for site in report.sites for refusal in site.refusals)
+    made = table("operator", "refused by", "because", "calls", right=("calls",))
+    for (op, provider, reason), count in sorted(counted.items()):
+        made.add_row(op, provider, Text(reason), str(count))
+    return made

@@ -1,0 +1,81 @@
+"""The plan as a person reads it: does it fit, what fills the card, how far it goes."""
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from day0.render.numbers import size, tokens
+from day0.render.table import facts, mark, stack, table, verdict
+from day0.spec.reports.plan_memory import CardRow, PlanMemoryReport
+
+PARTS = ("weights", "state", "activations", "workspace", "collectives", "margin")
+BAR = 40  # columns of a full card
+
+
+def plan_memory(report: PlanMemoryReport) -> RenderableType:
+    """Verdict, card, state, capacity, reasons."""
+    card = report.per_card[0]
+    return stack(
+        head(report),
+        bars(card, report.machine.memory),
+        facts(figures(report)),
+        pools(report),
+        reasons(report) if report.reasons else None,
+        Text("\n".join(report.assumptions), style="dim"),
+    )
+
+
+def head(report: PlanMemoryReport) -> RenderableType:
+    load, machine = report.workload, report.machine
+    fits = report.verdict == "fits"
+    cards = f"{report.cards} × {machine.card}" if fits else f"one {machine.card}: {size(-report.per_card[0].free)} short"
+    asked = f"{load.batch} sequences of {tokens(load.context)} tokens · {load.dtype} · weights {load.weights}"
+    least = None if fits else Text(f"its bytes need at least {report.cards} such cards")
+    return stack(verdict(f"{report.model.name} {report.verdict} on {cards}", fits), Text(asked), least, Text())
+
+
+def bars(card: CardRow, memory: int) -> Table:
+    """One line for each part of the card, as long as its share of the memory."""
+    made = table("part", "memory", "share", "", right=("memory", "share"))
+    for name in PARTS:
+        count = getattr(card, name)
+        if count:
+            made.add_row(name, size(count), share(count, memory), "█" * round(BAR * min(1.0, count / memory)) or "▏")
+    made.add_section()
+    word = "free" if card.free >= 0 else "short"
+    made.add_row(word, size(abs(card.free)), share(abs(card.free), memory), "", style="bold" if card.free >= 0 else "bold red")
+    made.add_row("card", size(memory), "", "")
+    return made
+
+
+def share(count: int, memory: int) -> str:
+    return f"{100 * count / memory:.1f} %" if memory else "–"
+
+
+def figures(report: PlanMemoryReport) -> list[tuple[str, str]]:
+    """How far it goes, in words."""
+    load, capacity, state = report.workload, report.capacity, report.state
+    sequence = f" and {size(state.bytes_per_sequence)} a sequence" if state.bytes_per_sequence else ""
+    stored = sum(group.stored for group in report.groups)
+    return [
+        ("released weights", f"{size(stored)} ({stored / 1e9:.2f} GB)"),
+        ("state", f"{state.bytes_per_token} bytes a token{sequence}; {state.pages} pages of {state.page_size} tokens"),
+        ("longest context at batch 1", f"{tokens(capacity.max_context)} (released for {tokens(report.model.context)})"),
+        (f"largest batch at {tokens(load.context)}", str(capacity.max_batch)),
+        ("tokens that fit at once", tokens(capacity.tokens)),
+    ]
+
+
+def pools(report: PlanMemoryReport) -> Table:
+    made = table("state", "kind", "layers", "entry", "bytes", right=("layers", "entry", "bytes"))
+    for pool in report.state.pools:
+        made.add_row(pool.name, pool.kind, str(pool.layers), f"{pool.entry_bytes} B", size(pool.bytes))
+    return made
+
+
+def reasons(report: PlanMemoryReport) -> Table:
+    made = Table.grid(padding=(0, 1))
+    for row in report.reasons:
+        hint = f"\n{row.hint}" if row.hint else ""
+        made.add_row(mark(row.status), Text(f"{row.subject}: {row.found}, {row.expected} ({row.code}){hint}"))
+    return made

@@ -1,0 +1,122 @@
+"""What every route has at hand, and what chats and completions do alike: from fields of a body to requests of the engine."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import day0
+from day0.engine.text import Tokenizer
+from day0.serve.errors import ApiError, invalid
+from day0.serve.runner import Runner
+from day0.serve.schemas import Generation
+from day0.serve.settings import Settings
+from day0.spec.record import record
+from day0.spec.request import Request, Sampling
+
+FLOOR = -9999.0  # JSON has no infinity: the log-probability of the impossible
+
+
+@record
+class Service:
+    """One model, ready to be asked."""
+
+    runner: Runner  #: who has the engine
+    tokenizer: Tokenizer  #: of the release
+    settings: Settings  #: of the service
+
+    def require(self, body: Generation) -> None:
+        """Refuse what can be refused before anything is computed."""
+        self.runner.require_ready()
+        if body.model is not None and body.model != self.settings.model:
+            message = f"there is no model {body.model[:100]!r} here; this server has {self.settings.model!r}"
+            raise ApiError(404, message, param="model", code="model_not_found")
+        body.require_supported()
+
+    def requests(self, body: Generation, prompts: Sequence[Sequence[int]], max_tokens: int, scores: int | None) -> list[Request]:
+        """`n` sequences for each prompt; an answer is no longer than what the plan has room for."""
+        id, n = uuid.uuid4().hex, body.n or 1
+        made = []
+        for tokens in prompts:
+            room = self._room(tokens)
+            for _ in range(n):
+                made.append(
+                    Request(
+                        id=f"{id}-{len(made)}",
+                        tokens=tuple(tokens),
+                        max_new=min(max_tokens, room),
+                        sampling=self._sampling(body, scores, len(made) % n),
+                        stop=body.stops(),
+                        stop_tokens=self._ends(body),
+                        min_new=body.min_tokens or 0,
+                    )
+                )
+        return made
+
+    def piece(self, token: int) -> str:
+        """A token by itself, as log-probabilities name it; part of a character as `bytes:\\xf0`."""
+        try:
+            return self.tokenizer.piece(token).decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in self.tokenizer.piece(token))
+
+    def head(self, kind: str, id: str) -> dict[str, Any]:
+        """How every answer begins."""
+        return {"id": id, "object": kind, "created": self.settings.created, "model": self.settings.model}
+
+    def _room(self, tokens: Sequence[int]) -> int:
+        """Tokens that may follow a prompt."""
+        most = self.settings.context
+        if not tokens:
+            raise invalid("the prompt is empty", "prompt")
+        if len(tokens) >= most:
+            message = f"the prompt has {len(tokens)} tokens; this server takes {most} with the answer, so that {most - 1} is the longest"
+            raise invalid(message, "messages", "context_length_exceeded")
+        return most - len(tokens)
+
+    def _ends(self, body: Generation) -> frozenset[int]:
+        ends = frozenset() if body.ignore_eos else self.tokenizer.eos
+        return ends | frozenset(body.stop_token_ids or ())
+
+    def _sampling(self, body: Generation, scores: int | None, choice: int) -> Sampling:
+        """The request's own fields, else the release's, else none; each of several choices has a seed of its own."""
+        release = self.tokenizer.generation.sampling
+
+        def said(name: str) -> Any:
+            value = getattr(body, name)
+            return getattr(release, name) if value is None else value
+
+        return Sampling(
+            temperature=said("temperature"),
+            top_k=max(0, said("top_k")),
+            top_p=said("top_p"),
+            min_p=said("min_p"),
+            repetition_penalty=said("repetition_penalty"),
+            presence_penalty=said("presence_penalty"),
+            frequency_penalty=said("frequency_penalty"),
+            logit_bias=self._bias(body.logit_bias or {}),
+            seed=None if body.seed is None else body.seed + choice,
+            logprobs=scores,
+        )
+
+    def _bias(self, given: Mapping[str, float]) -> tuple[tuple[int, float], ...]:
+        for token, bias in given.items():
+            if not (token.isascii() and token.isdigit() and len(token) < 10 and int(token) < self.settings.vocab):
+                raise invalid(f"{token[:40]!r} is not a token id below {self.settings.vocab}", "logit_bias")
+            if not -100 <= bias <= 100:
+                raise invalid(f"the bias of token {token} is not between -100 and 100", "logit_bias")
+        return tuple((int(token), bias) for token, bias in given.items())
+
+
+def fingerprint(plan: str) -> str:
+    """Version and plan (the digest of its report)."""
+    return f"day0-{day0.__version__}-{plan[:8]}"
+
+
+def usage(prompt: int, generated: int) -> dict[str, int]:
+    """Tokens of an answer."""
+    return {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
+
+
+def finite(logprob: float) -> float:
+    """A log-probability that JSON can carry."""
+    return max(logprob, FLOOR)

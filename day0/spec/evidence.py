@@ -1,0 +1,122 @@
+"""What `validate` measured, in plain numbers; checks judge it, reports show it."""
+
+from typing import Literal
+
+from day0.spec.ops import Phase
+from day0.spec.record import record
+
+Rung = Literal["weights", "operators", "layers", "model"]
+RUNGS: tuple[Rung, ...] = ("weights", "operators", "layers", "model")
+
+
+@record
+class Evidence:
+    """Base: where something was measured."""
+
+    layer: int | None  #: index in the stack; None outside it
+    part: str  #: "mixer", "ffn", "residual"; within the ends "embed", "norm", "head"
+
+    @property
+    def subject(self) -> str:
+        """Where it was, in words."""
+        return self.part if self.layer is None else f"layer {self.layer} {self.part}"
+
+
+@record
+class Errors:
+    """How far a tensor is from the truth (the reference in a wider type, on the same inputs), and how far the reference itself is.
+
+    Errors are root mean squares relative to that of the truth. A row is one token.
+    """
+
+    ours: float  #: our error
+    reference: float = 0.0  #: of the reference in our type; 0 where the reference is the truth
+    budget: float = 0.0  #: what rounding alone explains; the least that an error is compared with
+    ratio: float = 0.0  #: ours to the larger of reference and budget
+    row_ratio: float = 0.0  #: the same of the worst row
+    row: int = 0  #: that row
+    bias: float = 0.0  #: mean error towards larger magnitude, in units of the type's rounding; 0 when rounding is fair
+    finite: bool = True  #: no infinity or NaN that the truth does not have
+
+
+@record
+class WeightEvidence(Evidence):
+    """One stored tensor, decoded twice."""
+
+    name: str  #: in the checkpoint
+    role: str  #: what it is used for
+    format: str  #: how it is stored
+    path: str  #: the independent way it was decoded; "" when there is none
+    deviation: float  #: largest difference between both, relative to the largest magnitude
+    where: str  #: place of that difference, "[3, 17]"
+    finite: bool  #: no infinity or NaN
+    rms: float  #: root mean square of the decoded values
+    peak: float  #: largest magnitude
+    usual: float  #: median root mean square of the tensors of the same kind
+
+
+@record
+class OperatorEvidence(Evidence):
+    """One implementation of an operator on the sizes of one call of the model."""
+
+    op: str  #: operator
+    label: str  #: which call
+    phase: Phase  #: prefill or decode
+    provider: str  #: whose implementation
+    dtype: str  #: type it computed in
+    sizes: str  #: "T=33 D=64"
+    exact: bool  #: results are choices, which must be equal
+    errors: Errors  #: against the operator's reference in float64
+
+    @property
+    def call(self) -> str:
+        """Which call of which implementation, in words."""
+        return f"{self.subject} {self.op} {self.label} by {self.provider} in {self.dtype} ({self.sizes})"
+
+
+@record
+class LayerEvidence(Evidence):
+    """What one part of a layer (or the layer, part "residual") gave for the tokens of one sequence."""
+
+    phase: Phase  #: prefill: one step; decode: the last tokens one by one
+    dtype: str  #: type it computed in
+    tokens: int  #: of the sequence
+    errors: Errors  #: against the reference in float32
+
+
+@record
+class SelectionEvidence(Evidence):
+    """Which experts the router of a layer chose."""
+
+    dtype: str  #: type the layer computed in
+    phase: Phase  #: prefill or decode
+    tokens: int  #: of the sequence
+    wrong: int  #: tokens whose experts break the reference's rule applied to our own scores
+    first: int  #: the first of them; -1 when there is none
+    weights: float  #: largest difference of an expert's weight from that rule, relative to the largest weight
+    scores: Errors  #: our scores before any score function, against the reference's
+    flips: int  #: tokens whose experts differ from the reference's; reported, never judged
+    explained: int  #: flips whose margin is within twice the error of the scores
+
+
+@record
+class RotaryEvidence(Evidence):
+    """Cosines and sines of a layer's positions."""
+
+    tokens: int  #: largest position looked at, plus one
+    deviation: float  #: largest difference from the reference's table
+    position: int  #: where it is
+
+
+@record
+class ModelEvidence(Evidence):
+    """Logits of the whole model on one prompt."""
+
+    dtype: str  #: type it computed in
+    forced: bool  #: whether the reference's choice of experts was forced
+    tokens: int  #: of the prompt
+    errors: Errors  #: of the logits, against the reference in float32
+    top1: float  #: share of tokens with the same best next token as the reference in float32
+    reference_top1: float  #: the same for the reference in our type
+    divergence: float  #: mean Kullback-Leibler divergence from the reference in float32, nats a token
+    reference_divergence: float  #: the same for the reference in our type

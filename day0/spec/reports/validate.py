@@ -1,0 +1,126 @@
+"""What `day0 validate` leaves: a verdict, the first thing that is wrong, and everything that was measured."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from day0.spec.evidence import Rung
+from day0.spec.ops import Phase
+from day0.spec.reports.base import FindingRow, Report, Strict
+
+Answer = Literal["pass", "fail"]
+
+
+class Divergence(Strict):
+    """Where our numbers leave the reference's for the first time: the lowest rung, there the first layer, there the first part."""
+
+    rung: Rung = Field(description="weights, operators, layers or model")
+    layer: int | None = Field(description="index in the stack; null outside it")
+    part: str = Field(description='"mixer", "ffn" or "residual" in a layer; "embed", "norm", "head" or "logits" outside')
+    code: str = Field(description="check that found it; `day0 explain CODE` tells more")
+    statistic: str = Field(description="what was found, with its figure")
+    expected: str = Field(description="what should have been found")
+
+
+class RungRow(Strict):
+    """One step of the ladder."""
+
+    name: Rung = Field(description="weights, operators, layers or model")
+    verdict: Literal["pass", "fail", "not run"] = Field(description="fail when one of its checks failed")
+    checks: int = Field(description="verdicts of checks")
+    seconds: float = Field(description="time it took, seconds")
+
+
+class ErrorsRow(Strict):
+    """Distances from the truth, which is the reference in float32 on the same inputs. Errors are relative root mean squares."""
+
+    ours: float = Field(description="our error, relative to the root mean square of the truth")
+    reference: float = Field(description="error of the reference in our type; 0 where the reference is the truth")
+    budget: float = Field(description="error that rounding alone explains")
+    ratio: float = Field(description="our error to the larger of the reference's and the budget")
+    row_ratio: float = Field(description="the same of the worst row (token)")
+    row: int = Field(description="the worst row")
+    bias: float = Field(description="mean error towards larger magnitude, in unit roundoffs of the type")
+    finite: bool = Field(description="no infinity or NaN that the truth does not have")
+
+
+class WeightRow(Strict):
+    """Stored tensors of one layer."""
+
+    layer: int | None = Field(description="index in the stack; null outside it")
+    tensors: int = Field(description="stored tensors compared")
+    formats: dict[str, int] = Field(description="format → tensors")
+    deviation: float = Field(description="largest difference between both ways to decode, relative to the largest magnitude")
+    rms: dict[str, float] = Field(description="role → root mean square of the decoded values")
+
+
+class OperatorRow(Strict):
+    """One implementation on the sizes of one kind of call."""
+
+    op: str = Field(description="operator")
+    provider: str = Field(description="whose implementation")
+    dtype: str = Field(description="type it computed in")
+    sizes: str = Field(description="axis sizes of the call")
+    calls: int = Field(description="calls of the chosen layers that have these sizes")
+    errors: ErrorsRow = Field(description="against the operator's reference in float64")
+
+
+class LayerRow(Strict):
+    """One part of one layer, on the reference's hidden states."""
+
+    layer: int = Field(description="index in the stack")
+    part: str = Field(description='"mixer" and "ffn": what each adds to the stream; "residual": the stream that leaves')
+    phase: Phase = Field(description="prefill: one step; decode: the last tokens one by one")
+    dtype: str = Field(description="type it computed in")
+    tokens: int = Field(description="length of the sequence")
+    errors: ErrorsRow = Field(description="against the reference in float32")
+
+
+class SelectionRow(Strict):
+    """What the router of one layer chose."""
+
+    layer: int = Field(description="index in the stack")
+    phase: Phase = Field(description="prefill or decode")
+    dtype: str = Field(description="type it computed in")
+    tokens: int = Field(description="length of the sequence")
+    wrong: int = Field(description="tokens whose experts break the reference's rule applied to our own scores")
+    weights: float = Field(description="largest difference of an expert's weight from that rule, relative to the largest weight")
+    flips: int = Field(description="tokens whose experts differ from the reference's; not judged")
+    explained: int = Field(description="flips whose margin is within twice the error of the scores")
+
+
+class ModelRow(Strict):
+    """Logits of the whole model on one prompt."""
+
+    dtype: str = Field(description="type it computed in")
+    forced: bool = Field(description="whether the reference's choice of experts was forced; free runs of expert models are not judged")
+    tokens: int = Field(description="length of the prompt")
+    errors: ErrorsRow = Field(description="of the logits")
+    top1: float = Field(description="share of tokens with the same best next token as the reference in float32")
+    reference_top1: float = Field(description="the same for the reference in our type")
+    divergence: float = Field(description="mean Kullback-Leibler divergence, nats a token")
+    reference_divergence: float = Field(description="the same for the reference in our type")
+
+
+class ValidateReport(Report):
+    """Whether a model computes what its release means, and where it does not."""
+
+    STAGE: ClassVar[str] = "validate-layer"
+    COMMAND: ClassVar[str] = "day0 validate"
+
+    verdict: Answer = Field(description="pass: nothing that was looked at is wrong")
+    first_divergence: Divergence | None = Field(description="the first thing that is wrong; null when nothing is")
+    model: str = Field(description="name of the model")
+    reference: str = Field(description="what it was compared with")
+    dtype: str = Field(description="the model's own type, in which ratios were taken besides float32")
+    layers: list[int] = Field(description="layers that were looked at")
+    until: Rung = Field(description="highest rung that was asked for")
+    inputs: Literal["reference", "random"] = Field(description="hidden states of the reference, or drawn ones")
+    tokens: int = Field(description="length of the sequence that layers were run on")
+    rungs: list[RungRow] = Field(description="the ladder, from the bottom")
+    findings: list[FindingRow] = Field(description="every verdict that is not a pass, then one pass a check and layer")
+    weights: list[WeightRow] = Field(description="weights, by layer")
+    operators: list[OperatorRow] = Field(description="operators, by kind of call")
+    layer_errors: list[LayerRow] = Field(description="layers, part by part")
+    selections: list[SelectionRow] = Field(description="choices of experts")
+    logits: list[ModelRow] = Field(description="the whole model")

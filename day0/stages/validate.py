@@ -1,0 +1,196 @@
+"""`day0 validate`: is it numerically right, and if not, where is the first thing that is wrong.
+
+Climbs from weights over operators and layers to the model, comparing with transformers in float32 and in the model's own type. Reads the
+inspect, plan-memory and map-ops reports and the weights, a layer at a time. Leaves validate-layer.yaml.
+Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from day0.community.compare_layers import Bench, compare_layer, compare_rotary
+from day0.community.compare_model import compare_model
+from day0.community.compare_operators import compare_operators
+from day0.community.compare_weights import compare_weights
+from day0.community.extra import transformers
+from day0.community.reference import Reference
+from day0.engine.probe import Probe
+from day0.engine.release import Release
+from day0.engine.text import Tokenizer
+from day0.spec.dtype import compute_dtype
+from day0.spec.errors import Day0Error
+from day0.spec.evidence import RUNGS, Evidence, Rung
+from day0.spec.progress import Progress, silent
+from day0.spec.reports.inspect import InspectReport
+from day0.spec.reports.map_ops import MapOpsReport
+from day0.spec.reports.plan_memory import PlanMemoryReport
+from day0.spec.reports.validate import ValidateReport
+from day0.stages.measured import rows
+from day0.stages.verdict import Verdict
+
+Inputs = Literal["reference", "random"]
+SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
+WORK = 2e12  # multiplications that one layer's run may cost
+TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or they are not.
+The promise is harder. In 1962 a hyphen was left out of 1 line of guidance code, and 293 seconds after launch the rocket was destroyed.
+Ask a model where the Danube ends, how many legs a spider has, or for the 17th prime: (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47,
+53, 59). It answers in whole sentences whether or not its rotary tables are right. "Fluency is no evidence", she said; "show me the error."
+def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un cercle, круг, 円
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is compared."""
+
+    release: Release
+    mapped: MapOpsReport
+    layers: list[int]  #: to look at
+    until: Rung  #: highest rung
+    own: torch.dtype  #: type of the model
+    inputs: Inputs  #: where hidden states come from
+    ids: list[int]  #: tokens of the sequence
+    progress: Progress
+
+    @property
+    def dtypes(self) -> list[torch.dtype]:
+        """float32, then the model's own type."""
+        return list(dict.fromkeys((torch.float32, self.own)))
+
+
+def validate(
+    inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
+    dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
+) -> ValidateReport:  # fmt: skip
+    """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states."""
+    library = transformers() if RUNGS.index(until) >= RUNGS.index("layers") else None
+    release = Release.open(Path(inspected.model.folder))
+    release.require_complete()
+    chosen = pick(layers, len(release.model.layers))
+    own = getattr(torch, compute_dtype(dtype or plan.workload.dtype))
+    ids = prompt(release, tokens or sequence_length(release, chosen))
+    task = Task(release=release, mapped=mapped, layers=chosen, until=until, own=own, inputs=inputs, ids=ids, progress=progress)
+    verdict, evidence = Verdict(), []
+    for name, measure in climb(task):
+        start = time.perf_counter()
+        measured = list(measure)
+        verdict.rung(name, measured, time.perf_counter() - start)
+        evidence += measured
+    return ValidateReport(
+        verdict="pass" if verdict.passed else "fail",
+        first_divergence=verdict.first(),
+        model=release.name,
+        reference=f"transformers {library.__version__}" if library else "none",
+        dtype=str(own).removeprefix("torch."),
+        layers=chosen,
+        until=until,
+        inputs=inputs,
+        tokens=len(ids),
+        rungs=verdict.rungs,
+        findings=verdict.findings(),
+        **rows(evidence),
+    )
+
+
+def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
+    """The rungs that were asked for, from the bottom; each measures when it is iterated."""
+    everything = len(task.layers) == len(task.release.model.layers)
+    wanted = RUNGS[: RUNGS.index(task.until) + 1]
+    yield "weights", compare_weights(task.release, task.layers, everything, task.progress)
+    if "operators" not in wanted:
+        return
+    probes = {dtype: Probe.open(task.release, task.mapped, str(dtype).removeprefix("torch.")) for dtype in task.dtypes}
+    yield "operators", compare_operators(probes, task.layers, task.ids, task.progress)
+    if "layers" not in wanted:
+        return
+    device = next(iter(probes.values())).device
+    truth, *others = [Reference.open(task.release.checkpoint, dtype, range(0), device) for dtype in task.dtypes]
+    bench = Bench(truth=truth, own=others[0] if others else truth, probes=probes)
+    yield "layers", _layers(task, bench)
+    if "model" in wanted:
+        whole = everything and task.inputs == "reference"
+        yield "model", iter(compare_model(bench, task.ids, task.progress) if whole else ())
+
+
+def _layers(task: Task, bench: Bench) -> Iterator[Evidence]:
+    """Every chosen layer on the stream that the reference lets out of the layer before it."""
+    yield from _rotary(task, bench)
+    stream_TD = None
+    last = max(task.layers) + 1
+    for index in range(last):
+        task.progress("layers", index, last)
+        if stream_TD is None or task.inputs == "random":
+            stream_TD = _first(task, bench, index)
+        if index in task.layers:
+            evidence, stream_TD = compare_layer(bench, index, stream_TD)
+            yield from evidence
+        elif task.inputs == "reference":
+            stream_TD = bench.truth.layer(index, stream_TD).hidden_TD
+    task.progress("layers", last, last)
+
+
+def _first(task: Task, bench: Bench, index: int) -> Tensor:
+    """The stream that enters layer 0; or a drawn one, of unit size."""
+    if task.inputs == "reference":
+        return bench.truth.embed(task.ids)
+    draw = torch.Generator().manual_seed(index)
+    return torch.randn(len(task.ids), task.release.model.hidden, generator=draw).to(bench.truth.device)
+
+
+def _rotary(task: Task, bench: Bench) -> Iterator[Evidence]:
+    """Each rotation that the chosen layers use, once."""
+    seen = set()
+    for index in task.layers:
+        rope = getattr(task.release.model.layers[index].mixer, "rope", None)
+        if rope is not None and rope not in seen:
+            seen.add(rope)
+            found = compare_rotary(bench.truth, index, rope, bench.probes[torch.float32].rotary, task.release.model.context)
+            if found:
+                yield found
+
+
+def pick(layers: str, count: int) -> list[int]:
+    """Layer numbers of "all", "3", "2-5", "0,4-6"."""
+    if layers == "all":
+        return list(range(count))
+    found: set[int] = set()
+    for part in layers.split(","):
+        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise Day0Error(f"cannot read layers {layers!r}", hint="a number, a range A-B, several with commas, or all")
+        if last >= count:
+            raise Day0Error(f"there is no layer {last}", hint=f"the model has layers 0 to {count - 1}")
+        found.update(range(first, last + 1))
+    return sorted(found)
+
+
+def sequence_length(release: Release, layers: Sequence[int]) -> int:
+    """Beyond every window and every stretched context where that is affordable, and no shorter than `SHORTEST`."""
+    model = release.model
+    borders = [0]
+    for index in layers:
+        mixer = model.layers[index].mixer
+        rope = getattr(mixer, "rope", None)
+        borders += [getattr(mixer, "window", None) or 0, rope.original_context if rope is not None else 0]
+    active = max(sum(located.spec.active for located in release.layer(index).values()) for index in layers)
+    affordable = min(LONGEST, int(WORK / max(active, 1)))
+    reachable = [border for border in borders if border + 1 < affordable]
+    return min(max(SHORTEST, max(reachable) + 33), affordable, model.context)
+
+
+def prompt(release: Release, tokens: int) -> list[int]:
+    """Token ids of a text that everybody has, as long as asked; drawn ones where the release has no tokenizer that can be read."""
+    vocab = release.model.vocab
+    if (release.folder / "tokenizer.json").is_file():
+        ids = [token for token in Tokenizer.open(release.folder).encode(TEXT) if token < vocab]
+        if ids:
+            return (ids * -(-tokens // len(ids)))[:tokens]
+    return torch.randint(vocab, (tokens,), generator=torch.Generator().manual_seed(0)).tolist()

@@ -1,0 +1,83 @@
+"""From evidence to a verdict: every check on every piece of evidence of its kind, and the first thing that is wrong."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from day0.spec.evidence import (
+    RUNGS, Evidence, LayerEvidence, ModelEvidence, OperatorEvidence, RotaryEvidence, Rung, SelectionEvidence, WeightEvidence,
+)  # fmt: skip
+from day0.spec.finding import Finding
+from day0.spec.registry import checks
+from day0.spec.reports.base import FindingRow
+from day0.spec.reports.validate import Divergence, RungRow
+
+KINDS: dict[str, tuple[type[Evidence], Rung]] = {
+    "weight": (WeightEvidence, "weights"), "operator": (OperatorEvidence, "operators"), "layer": (LayerEvidence, "layers"),
+    "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "logits": (ModelEvidence, "model"),
+}  # fmt: skip
+PARTS = ("embed", "rotary", "mixer", "router", "ffn", "residual", "norm", "head", "logits")  # in the order in which a pass meets them
+EACH = 20  # findings of one check that are told one by one
+
+
+class Verdict:
+    """What the checks said about the evidence so far."""
+
+    def __init__(self) -> None:
+        self._failed: list[tuple[tuple[int, float, int], Rung, Evidence, Finding]] = []
+        self._told: dict[str, list[Finding]] = {}
+        self._judged: Counter[str] = Counter()
+        self.rungs: list[RungRow] = []
+
+    def rung(self, name: Rung, evidence: Iterable[Evidence], seconds: float) -> None:
+        """Judge all that was measured on one rung."""
+        before, failed = sum(self._judged.values()), len(self._failed)
+        for one in evidence:
+            self._judge(one)
+        judged = sum(self._judged.values()) - before
+        verdict = "fail" if len(self._failed) > failed else "pass"
+        self.rungs.append(RungRow(name=name, verdict=verdict if judged else "not run", checks=judged, seconds=round(seconds, 3)))
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self._failed
+
+    def first(self) -> Divergence | None:
+        """The lowest rung with a failure, there the first layer, there the first part."""
+        if not self._failed:
+            return None
+        _, rung, evidence, finding = min(self._failed, key=lambda entry: entry[0])
+        return Divergence(
+            rung=rung, layer=evidence.layer, part=evidence.part, code=finding.code, statistic=f"{finding.subject}: {finding.found}",
+            expected=finding.expected,
+        )  # fmt: skip
+
+    def findings(self) -> list[FindingRow]:
+        """What failed, in order; then warnings and what could not be judged; then one pass for each check that had nothing to say."""
+        rows = [finding for told in self._told.values() for finding in told[:EACH]]
+        for code, told in self._told.items():
+            if len(told) > EACH:
+                rows.append(Finding(code=code, status=told[-1].status, subject=f"{len(told) - EACH} more", found="of the same kind"))
+        order = {"fail": 0, "warn": 1, "unknown": 2, "pass": 3}
+        rows += [
+            Finding(code=code, status="pass", subject=f"{count} measurements") for code, count in self._judged.items() if code not in self._told
+        ]
+        return [FindingRow.model_validate(asdict(row)) for row in sorted(rows, key=lambda row: (order[row.status], row.code))]
+
+    def _judge(self, evidence: Evidence) -> None:
+        for _, check in checks().items():
+            kind, rung = KINDS.get(check.scope, (None, "weights"))
+            if kind is None or not isinstance(evidence, kind):
+                continue
+            self._judged[check.code] += 1
+            for finding in check.run(evidence):
+                self._told.setdefault(check.code, []).append(finding)
+                if finding.status == "fail":
+                    self._failed.append((_place(rung, evidence), rung, evidence, finding))
+
+
+def _place(rung: Rung, evidence: Evidence) -> tuple[int, float, int]:
+    part = PARTS.index(evidence.part) if evidence.part in PARTS else len(PARTS)
+    outside = -1.0 if evidence.part == "embed" else float("inf")
+    return RUNGS.index(rung), outside if evidence.layer is None else evidence.layer, part
