@@ -6,7 +6,7 @@ Remedy: stream the weights layer by layer (`--weights streamed`), compute in a n
 
 from collections.abc import Iterator
 
-from day0.engine.demand import Demand, gib
+from day0.engine.demand import Demand, amount
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
@@ -15,16 +15,16 @@ def run(demand: Demand) -> Iterator[Finding]:
     short = demand.shortage("weights", "workspace")
     if short:
         card = demand.card()
-        held = f"{gib(card.weights)} held at rest, {gib(card.workspace)} to decode into"
-        found = f"{held}: {gib(short)} short"
-        yield Finding(code=CHECK.code, status="fail", subject="weights", expected=f"at most {gib(demand.room)}", found=found, hint=hint(demand))
+        held = f"{amount(card.weights)} held at rest, {amount(card.workspace)} to decode into"
+        found = f"{held}: {amount(short)} short"
+        yield Finding(code=CHECK.code, status="fail", subject="weights", expected=f"at most {amount(demand.room)}", found=found, hint=hint(demand))
 
 
 def hint(demand: Demand) -> str:
     """What would work."""
     least = f"the whole needs at least {demand.least_cards()} such cards"
     if demand.workload.weights == "resident" and not demand.under(weights="streamed").shortage("weights", "workspace"):
-        return f"`--weights streamed` holds {gib(sum(demand.under(weights='streamed').weights.values()))} at a time; {least}"
+        return f"`--weights streamed` holds {amount(sum(demand.under(weights='streamed').weights.values()))} at a time; {least}"
     return least
 
 

@@ -6,7 +6,7 @@ Remedy: fewer sequences (`--batch`), shorter ones (`--context`), or streamed wei
 
 from collections.abc import Iterator
 
-from day0.engine.demand import Demand, gib
+from day0.engine.demand import Demand, amount
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
@@ -15,8 +15,8 @@ def run(demand: Demand) -> Iterator[Finding]:
     card = demand.card()
     if card.free < 0 and not demand.shortage("weights", "workspace", "activations"):
         load = demand.workload
-        room = f"at most {gib(max(0, card.state + card.free))} beside the rest"
-        found = f"{gib(card.state)} for {load.batch} sequences of {load.context} tokens: {gib(-card.free)} short"
+        room = f"at most {amount(max(0, card.state + card.free))} beside the rest"
+        found = f"{amount(card.state)} for {load.batch} sequences of {load.context} tokens: {amount(-card.free)} short"
         yield Finding(code=CHECK.code, status="fail", subject="state", expected=room, found=found, hint=hint(demand))
 
 

@@ -6,7 +6,7 @@ Remedy: read prompts in smaller pieces (`--chunk`), run fewer sequences (`--batc
 
 from collections.abc import Iterator
 
-from day0.engine.demand import Demand, gib, largest
+from day0.engine.demand import Demand, amount, largest
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
@@ -16,8 +16,8 @@ PARTS = ("weights", "workspace", "activations")
 def run(demand: Demand) -> Iterator[Finding]:
     short = demand.shortage(*PARTS)
     if short and not demand.shortage("weights", "workspace"):
-        room = f"at most {gib(max(0, demand.activations - short))} beside the weights"
-        found = f"{gib(demand.activations)} for a step of {demand.step_tokens} tokens: {gib(short)} short"
+        room = f"at most {amount(max(0, demand.activations - short))} beside the weights"
+        found = f"{amount(demand.activations)} for a step of {demand.step_tokens} tokens: {amount(short)} short"
         chunk = largest(lambda chunk: not demand.under(chunk=chunk).shortage(*PARTS), demand.workload.chunk)
         hint = f"`--chunk {chunk}` fits" if chunk else f"fewer sequences at once, or at least {demand.least_cards()} such cards"
         yield Finding(code=CHECK.code, status="fail", subject="activations", expected=room, found=found, hint=hint)

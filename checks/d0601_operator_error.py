@@ -13,17 +13,19 @@ from day0.spec.evidence import OperatorEvidence
 from day0.spec.finding import Finding
 
 LIMITS = {"float32": (4.0, 16.0), "float64": (4.0, 16.0), "bfloat16": (1.5, 4.0), "float16": (1.5, 4.0)}  # whole tensor, worst row
+SURE = 3.0  # standard errors of a root mean square over few elements that chance is granted
 HINT = "DAY0_OPS=reference maps the references instead"
 
 
 def run(evidence: OperatorEvidence) -> Iterator[Finding]:
     if evidence.exact:
         return
-    limit, row = LIMITS[evidence.dtype]
     x = evidence.errors
+    limit, row = LIMITS[evidence.dtype]
+    limit *= 1 + SURE / (2 * max(x.elements, 1)) ** 0.5
     if not (x.finite and x.ratio <= limit and x.row_ratio <= row):
         found = f"{x.ratio:.3g} times the budget of {x.budget:.2g}, worst row {x.row}: {x.row_ratio:.3g}" if x.finite else "infinity or NaN"
-        expected = f"at most {limit:g}, row {row:g}"
+        expected = f"at most {limit:.3g}, row {row:g}"
         yield Finding(code="D0601", status="fail", subject=evidence.call, expected=expected, found=found, hint=HINT)
 
 

@@ -46,14 +46,48 @@ def command(
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     sampling = Sampling(**drawing, repetition_penalty=repetition_penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
-    return _answer(chain, opening, None if chat else texts, raw, max_new, (sampling, tuple(stop or ())), profile, json, yaml)
+    batches, talk = _prompts(opening, None if chat else texts, raw, max_new)
+    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ())), profile, json, yaml)
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Day0Error("not text in UTF-8", path) from None
 
 
 def _open(reports: Path, model: Path | None, machine: str | None, *how: Any) -> Any:
-    """The chain and the planned model: all that can be refused before weights are read."""
+    """The chain and the model: all that can be refused before weights are read."""
     from day0.stages.chain import Chain
     from day0.stages.machines import find_machine
-    from day0.stages.opening import Opening
+    from day0.stages.opening import open_chain
 
     chain = Chain.find(reports, model, find_machine(machine).name if machine else None)
-    return chain, Opening.of(chain, *how)
+    return chain, open_chain(chain, *how)
+
+
+def _prompts(opening: Any, texts: list[str] | None, raw: bool, max_new: int | None) -> Any:
+    """Batches of prompts; without texts, those of a conversation on stdin, and the conversation."""
+    from day0.stages.prompt import EXAMPLE, Conversation, Reader
+
+    reader = Reader(opening.tokenizer, opening.context, raw=raw, max_new=max_new)
+    if texts is None:
+        talk = Conversation()
+        return reader.turns(sys.stdin, talk), talk
+    if not texts:
+        raise Day0Error("there is no prompt", hint=EXAMPLE)
+    return [[reader.read(text) for text in texts]], None
+
+
+def _answer(chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any], profile: bool, json: bool, yaml: bool) -> int:
+    """Read the weights, answer, write the report."""
+    from day0.render import console
+    from day0.render.progress import progress
+    from day0.render.run import Answers, metrics
+    from day0.stages.run import run
+
+    with progress() as listen:
+        opened = opening.start(profile=profile, progress=listen)
+    asked = [prompt.text for prompt in batches[0]] if talk is None else [""]
+    ...

@@ -1,6 +1,6 @@
 """The whole model on one prompt: logits of ours and of the reference, each run through all layers on its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from day0.spec.evidence import ModelEvidence
 from day0.spec.progress import Progress
 
 
-def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> list[ModelEvidence]:
+def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence]:
     """Evidence for the logits, with the reference's choice of experts forced; and free, where there are experts."""
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
     ways = (True, False) if bench.truth.routed else (True,)
@@ -27,10 +27,8 @@ def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> list[
             streams[dtype, forced] = result.hidden_TD
     progress("model", bench.truth.layers, bench.truth.layers)
     right_TW, own_TW = bench.truth.head(truth_TD), bench.own.head(own_TD)
-    return [
-        _evidence(dtype, forced, bench.probes[dtype].head(stream_TD), right_TW, own_TW)
-        for (dtype, forced), stream_TD in streams.items()
-    ]  # fmt: skip
+    for (dtype, forced), stream_TD in streams.items():
+        yield _evidence(dtype, forced, bench.probes[dtype].head(stream_TD), right_TW, own_TW)
 
 
 def _evidence(dtype: torch.dtype, forced: bool, ours_TW: Tensor, right_TW: Tensor, own_TW: Tensor) -> ModelEvidence:

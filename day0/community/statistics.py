@@ -25,7 +25,7 @@ def compare(ours: Tensor, truth: Tensor, reference: Tensor | None, dtype: torch.
     return Errors(
         ours=_share(own, scale), reference=_share(other, scale), budget=budget, finite=finite,
         ratio=_share(own, max(other, budget * scale)), row_ratio=float(rows.max()) if len(rows) else 0.0,
-        row=int(rows.argmax()) if len(rows) else 0, bias=_bias(ours_TX, truth_TX, ROUNDOFF[name]),
+        row=int(rows.argmax()) if len(rows) else 0, elements=truth_TX.numel(), **_bias(ours_TX, truth_TX, ROUNDOFF[name]),
     )  # fmt: skip
 
 
@@ -44,11 +44,14 @@ def _row_ratios(own_TX: Tensor, other_TX: Tensor, truth_TX: Tensor, budget: floa
     return torch.where(own_T == 0, 0.0, ratio_T)
 
 
-def _bias(ours_TX: Tensor, truth_TX: Tensor, unit: float) -> float:
-    """Mean of the error in the direction of the truth, in unit roundoffs; small values are left out, where cancellation rules."""
+def _bias(ours_TX: Tensor, truth_TX: Tensor, unit: float) -> dict[str, float]:
+    """Mean error in the direction of the truth, in unit roundoffs, and the standard error of that mean; small values are left out, where cancellation rules."""
     magnitude = truth_TX.abs()
     kept = magnitude > magnitude.pow(2).mean().sqrt() / 4
-    return float(((ours_TX - truth_TX) * truth_TX.sign() / (magnitude * unit))[kept].mean()) if kept.any() else 0.0
+    if kept.sum() < 2:
+        return {}
+    error_X = ((ours_TX - truth_TX) * truth_TX.sign() / (magnitude * unit))[kept]
+    return {"bias": float(error_X.mean()), "bias_error": float(error_X.std() / len(error_X) ** 0.5)}
 
 
 def _rms(t: Tensor) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint
-from day0.engine.bind import Bound
+from day0.engine.bind import Bound, Stopwatch
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
 from day0.engine.release import Release
@@ -54,9 +54,9 @@ class Active:
 class Engine:
     """A model that answers several requests at once. One thread drives it: `add` and `cancel` between calls of `step`."""
 
-    def __init__(self, forward: Forward, state: State, plan: PlanMemoryReport, tokenizer: "Tokenizer | None", bound: Bound) -> None:
+    def __init__(self, forward: Forward, state: State, plan: PlanMemoryReport, tokenizer: "Tokenizer | None" = None) -> None:
         self.forward, self.state, self.plan, self.tokenizer = forward, state, plan, tokenizer
-        self.profile = bound.seconds  # operator → seconds, when started with profile=True
+        self.profile: dict[str, float] = {}  # operator → seconds, when started with profile=True
         self._waiting: deque[Request] = deque()
         self._active: dict[str, Active] = {}
         self._cancelled: list[str] = []
@@ -72,14 +72,16 @@ class Engine:
         release.require_complete()
         load = plan.workload
         workspace = Workspace(footprint.workspace(release, load.dtype), device)
-        bound = Bound(mapped.sites, workspace, profile)
+        watch = Stopwatch() if profile else None
+        bound = Bound(mapped.sites, workspace, watch)
         pools = footprint.state(release.model, load.dtype, pages=plan.state.pages, page_size=load.page_size, sequences=load.batch)
         state = State(
             pools, pages=plan.state.pages, page_size=load.page_size, sequences=load.batch, context=load.context, device=device
         )
         weights = open_weights(release, load.dtype, load.weights, device, progress)
-        engine = cls(Forward(release.model, weights, bound, state), state, plan, tokenizer, bound)
+        engine = cls(Forward(release.model, weights, bound, state), state, plan, tokenizer)
         engine._workspace = workspace.bytes
+        engine.profile = watch.seconds if watch else {}
         return engine
 
     @property

@@ -1,7 +1,6 @@
 """The operator map turned into callables, once: what `map-ops.yaml` chose is what runs."""
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -13,16 +12,17 @@ from day0.spec.registry import kernels, ops
 from day0.spec.reports.map_ops import SiteRow
 
 Function = Callable[..., Any]
+Place = tuple[int | None, str, Phase]  # layer, place in it, phase
 Choice = tuple[str | None, bool]  # kernel file (None: the operator's reference), whether packed weights are decoded first
+Wrap = Callable[[Place, str, Function], Function]  # (place, operator, function) → what is called instead
 
 
 class Bound:
     """Operators of every place: `bound.at(layer, "mixer", "decode").linear`."""
 
-    def __init__(self, sites: Iterable[SiteRow], workspace: Workspace, profile: bool = False) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)  # operator → time spent in it, when profiling
-        self._workspace, self._profile = workspace, profile
-        places: dict[tuple[int | None, str, Phase], dict[str, dict[str, Choice]]] = {}
+    def __init__(self, sites: Iterable[SiteRow], workspace: Workspace, wrap: Wrap | None = None) -> None:
+        self._workspace, self._wrap = workspace, wrap
+        places: dict[Place, dict[str, dict[str, Choice]]] = {}
         for site in sites:
             choices = places.setdefault((site.layer, site.place, site.phase), {}).setdefault(site.op, {})
             choice = (site.kernel, site.decode)
@@ -30,22 +30,21 @@ class Bound:
                 where = f"layer {site.layer} {site.place} {site.phase}"
                 raise Day0Error(f"{site.op} has two implementations for {site.format} weights", where, hint="run `day0 map-ops` again")
         alike: dict[str, Any] = {}
-        self._places: dict[tuple[int | None, str, Phase], Any] = {}
-        for key, choices_of in places.items():
-            identity = repr(sorted((op, sorted(choices.items())) for op, choices in choices_of.items()))
+        self._places: dict[Place, Any] = {}
+        for place, chosen in places.items():
+            identity = repr((place if wrap else None, sorted((op, sorted(choices.items())) for op, choices in chosen.items())))
             if identity not in alike:
-                alike[identity] = SimpleNamespace(**{op: self._function(op, choices) for op, choices in choices_of.items()})
-            self._places[key] = alike[identity]
+                alike[identity] = SimpleNamespace(**{op: self._function(place, op, choices) for op, choices in chosen.items()})
+            self._places[place] = alike[identity]
 
     def at(self, layer: int | None, place: str, phase: Phase) -> Any:
         """The operators of one place, as attributes."""
         return self._places.get((layer, place, phase))
 
-    def _function(self, op: str, choices: dict[str, Choice]) -> Function:
+    def _function(self, place: Place, op: str, choices: dict[str, Choice]) -> Function:
         by_format = {form: self._one(op, *choice) for form, choice in choices.items()}
-        functions = list(by_format.values())
-        function = functions[0] if len({*choices.values()}) == 1 else _by_format(by_format)
-        return self._timed(op, function) if self._profile else function
+        function = next(iter(by_format.values())) if len({*choices.values()}) == 1 else _by_format(by_format)
+        return self._wrap(place, op, function) if self._wrap else function
 
     def _one(self, op: str, kernel: str | None, decode: bool) -> Function:
         function: Function = ops().get(op).reference if kernel is None else kernels().get(kernel).fn
@@ -60,8 +59,16 @@ class Bound:
 
         return decode_then_call
 
-    def _timed(self, op: str, function: Function) -> Function:
+
+class Stopwatch:
+    """Time spent in each operator, as a wrap of bound functions."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, place: Place, op: str, function: Function) -> Function:
         seconds = self.seconds
+        seconds[op] = 0.0
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()

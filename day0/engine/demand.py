@@ -105,9 +105,9 @@ class Demand:
         return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch())
 
 
-def gib(count: int) -> str:
-    """Bytes in GiB, three digits."""
-    return f"{count / (1 << 30):.3g} GiB"
+def amount(count: int) -> str:
+    """Bytes in words, three digits."""
+    return f"{count / (1 << 30):.3g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.3g} MiB"
 
 
 def largest(holds: Callable[[int], bool], limit: int = 1 << 40) -> int:

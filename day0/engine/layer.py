@@ -29,16 +29,21 @@ class BoundLayer:
         """Stream → hidden states for the final norm."""
         return self._residual.close(stream, self._layer.residual)
 
-    def __call__(self, stream: Any, w: Any, step: Step) -> Any:
-        """The stream after this layer; writes the state of the step's tokens."""
+    def __call__(self, stream: Any, w: Any, step: Step, seen: dict[str, Tensor] | None = None) -> Any:
+        """The stream after this layer; writes the state of the step's tokens. `seen` receives what each sublayer adds."""
         layer, residual = self._layer, self._residual
         ops = self._ops["prefill" if step.prefill else "decode"]
         if layer.mixer is not None:
             x_TD = residual.before(stream, "mixer", layer.residual, w.residual, ops["residual"])
-            stream = residual.after(stream, self._mix(x_TD, w.mixer, step), "mixer", layer.residual, w.residual, ops["residual"])
+            y_TD = self._mix(x_TD, w.mixer, step)
+            if seen is not None:
+                seen["mixer"] = y_TD
+            stream = residual.after(stream, y_TD, "mixer", layer.residual, w.residual, ops["residual"])
         if layer.ffn is not None:
             x_TD = residual.before(stream, "ffn", layer.residual, w.residual, ops["residual"])
             y_TD = self._ffn.run(x_TD, layer.ffn, w.ffn, ops["ffn"])
+            if seen is not None:
+                seen["ffn"] = y_TD
             stream = residual.after(stream, y_TD, "ffn", layer.residual, w.residual, ops["residual"])
         return stream
 

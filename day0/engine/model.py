@@ -11,7 +11,7 @@ from day0.engine.state import State
 from day0.engine.weights import Weights
 from day0.spec.model import Model
 from day0.spec.rope import Rope
-from day0.spec.step import Segment, Step
+from day0.spec.step import Step
 
 
 class Forward:
@@ -21,15 +21,14 @@ class Forward:
         self.model, self.weights = model, weights
         self._layers = [BoundLayer(layer, bound, state.layer(layer.index)) for layer in model.layers]
         self._ends = {phase: bound.at(None, "", phase) for phase in ("prefill", "decode")}
-        ropes = {rope for layer in model.layers for _, part in layer.parts() if (rope := getattr(part, "rope", None)) is not None}
-        self._frequencies = {rope: torch.tensor(rope.frequencies(), device=state.device) for rope in ropes}
+        self._frequencies = frequencies(model, state.device)
 
     @torch.inference_mode()
     def hidden(self, step: Step) -> Tensor:
         """Normed hidden states [outputs, D] of the tokens whose logits are wanted; writes the state of all tokens."""
         segments = step.segments()
         for segment in segments:
-            turn(segment, self._frequencies)
+            segment.rotary = turn(segment.positions_T, self._frequencies)
         ops = self._ends[segments[-1].phase]
         tokens_T = torch.cat([segment.tokens_T for segment in segments]) if len(segments) > 1 else segments[0].tokens_T
         x_TD = ops.embedding(*self.weights.table(tokens_T))
@@ -51,10 +50,18 @@ class Forward:
         return logits_OW if self.model.logit_scale == 1 else logits_OW * self.model.logit_scale
 
 
-def turn(segment: Segment, frequencies: dict[Rope, Tensor]) -> None:
-    """Cosine and sine of every position of the segment, for each rope of the model."""
+def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, tuple[Tensor, Tensor]]:
+    """Cosine and sine [T, R] of every position, float32, for each rope with its radians a token [R]."""
+    tables = {}
     for rope, frequencies_R in frequencies.items():
-        angles_TR = segment.positions_T[:, None].float() * frequencies_R
+        angles_TR = positions_T[:, None].float() * frequencies_R
         cos_TR, sin_TR = angles_TR.cos(), angles_TR.sin()
         factor = rope.attention_factor
-        segment.rotary[rope] = (cos_TR, sin_TR) if factor == 1 else (cos_TR * factor, sin_TR * factor)
+        tables[rope] = (cos_TR, sin_TR) if factor == 1 else (cos_TR * factor, sin_TR * factor)
+    return tables
+
+
+def frequencies(model: Model, device: torch.device) -> dict[Rope, Tensor]:
+    """Radians a token of every rope that the model uses."""
+    ropes = {rope for layer in model.layers for _, part in layer.parts() if (rope := getattr(part, "rope", None)) is not None}
+    return {rope: torch.tensor(rope.frequencies(), device=device) for rope in ropes}

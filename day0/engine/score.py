@@ -11,7 +11,9 @@ from day0.spec.errors import Day0Error
 from day0.spec.step import Step
 
 
-def score(forward: Forward, state: State, sequences: Ordered[Ordered[int]], *, chunk: int | None = None, decode_from: int | None = None) -> list[Tensor]:
+def score(
+    forward: Forward, state: State, sequences: Ordered[Ordered[int]], *, chunk: int | None = None, decode_from: int | None = None
+) -> list[Tensor]:
     """Float32 logits [tokens, W] of each sequence, on the CPU.
 
     Tokens before place `decode_from` (None: all) are read in chunks of `chunk` (None: all at once), the rest one by one by the decode path.

@@ -48,7 +48,7 @@ class Resident:
         for done, group in enumerate(groups):
             progress("reading weights", done, len(groups))
             layout = footprint.buffer(group, dtype)
-            self._groups.append(_load(release, group, layout, _allocate(layout.bytes, device), dtype))
+            self._groups.append(load(release, group, layout, _allocate(layout.bytes, device), dtype))
             sizes.append(layout.bytes)
         progress("reading weights", len(groups), len(groups))
         self.bytes = {"layers": sum(sizes[:-1]), "ends": sizes[-1]}
@@ -79,7 +79,7 @@ class Streamed:
         ends = release.ends()
         small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
         layout = footprint.buffer(small, dtype)
-        self.norm = _load(release, small, layout, _allocate(layout.bytes, device), dtype).norm
+        self.norm = load(release, small, layout, _allocate(layout.bytes, device), dtype).norm
         self._embed, self._head = ends["embed"], ends["embed" if release.model.tied else "head"]
         for located in (self._embed, self._head):
             if formats().get(located.format).packed:
@@ -128,14 +128,15 @@ class Streamed:
         loading.copy(self._release.folder, stored.parts["data"], out, start * self._release.model.hidden)
 
     def _read(self, layer: int, slot: Tensor) -> Any:
-        return _load(self._release, self._release.layer(layer), self._layouts[layer], slot, self._dtype)
+        return load(self._release, self._release.layer(layer), self._layouts[layer], slot, self._dtype)
 
 
 def _allocate(size: int, device: torch.device) -> Tensor:
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
-def _load(release: Release, group: dict[str, Located], layout: footprint.Buffer, buffer: Tensor, dtype: str) -> Any:
+def load(release: Release, group: dict[str, Located], layout: footprint.Buffer, buffer: Tensor, dtype: str) -> Any:
+    """Fill `buffer` with the weights of one layer (or of the ends) and name them: `w.mixer.q`."""
     tensors = loading.views(buffer, layout)
     for (name, part), tensor in tensors.items():
         loading.fill(release.folder, group[name], part, tensor)

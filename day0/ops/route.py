@@ -16,16 +16,25 @@ def route(
     logits_TE: "torch.Tensor", top_k: int, rule: Any, bias_E: "torch.Tensor | None" = None
 ) -> "tuple[torch.Tensor, torch.Tensor]":
     """→ (weights [T, K] float32, experts [T, K] int64). `rule` has the fields of `parts.moe_ffn.Router`."""
-    logits = wide(logits_TE)
-    scores_TE = logits.softmax(-1) if rule.score == "softmax" else logits.sigmoid()
+    scores_TE = scores(logits_TE, rule)
     choice_TE = scores_TE if bias_E is None else scores_TE + bias_E
     if rule.groups > 1:
         choice_TE = _limit_groups(choice_TE, rule.groups, rule.top_groups)
     experts_TK = choice_TE.sort(dim=-1, descending=True, stable=True).indices[:, :top_k]
+    return weigh(scores_TE, experts_TK, rule), experts_TK
+
+
+def scores(logits_TE: "torch.Tensor", rule: Any) -> "torch.Tensor":
+    """→ [T, E], before any correction."""
+    return wide(logits_TE).softmax(-1) if rule.score == "softmax" else wide(logits_TE).sigmoid()
+
+
+def weigh(scores_TE: "torch.Tensor", experts_TK: "torch.Tensor", rule: Any) -> "torch.Tensor":
+    """→ [T, K]: factor of each chosen expert."""
     weights_TK = scores_TE.gather(-1, experts_TK)
     if rule.renormalise:
         weights_TK = weights_TK / (weights_TK.sum(-1, keepdim=True) + rule.epsilon)
-    return weights_TK * rule.scale, experts_TK
+    return weights_TK * rule.scale
 
 
 def _limit_groups(choice_TE: "torch.Tensor", groups: int, top_groups: int) -> "torch.Tensor":

@@ -20,21 +20,26 @@ def map_ops(report: MapOpsReport) -> RenderableType:
     return stack(
         verdict(f"{report.model} on {report.machine}: {report.verdict}", report.verdict == "complete"),
         facts(notes),
+        Text(),
         operators(report),
+        Text() if refused.row_count else None,
         refused if refused.row_count else None,
     )
 
 
 def operators(report: MapOpsReport) -> Table:
-    """Calls that differ only in their layer are one row."""
-    made = table("operator", "phase", "where", "layers", "runs on", "status", "weights", "type")
-    groups: dict[tuple[str, ...], list[SiteRow]] = {}
+    """Calls that differ only in their layer, their phase or their label are one row."""
+    calls: dict[tuple[str, ...], list[SiteRow]] = {}
     for site in report.sites:
-        runs = (site.provider or "nothing", site.status, f"{site.format}, decoded" if site.decode else site.format, site.dtype)
-        groups.setdefault((site.op, site.phase, site.place, *runs), []).append(site)
-    for (op, phase, place, *how), members in sorted(groups.items()):
-        labels = ", ".join(dict.fromkeys(site.label for site in members))
-        made.add_row(op, phase, f"{place}: {labels}" if place else labels, layers(members), *how)
+        weights = f"{site.format}, decoded" if site.decode else site.format
+        calls.setdefault((site.op, site.place, site.label, site.provider or "nobody", site.status, weights, site.dtype), []).append(site)
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for (op, place, label, *how), members in calls.items():
+        phases = sorted({site.phase for site in members})
+        rows.setdefault((op, place, layers(members), phases[0] if len(phases) == 1 else "both", *how), []).append(label)
+    made = table("operator", "where", "layers", "phase", "runs on", "status", "weights", "type")
+    for (op, place, *rest), labels in sorted(rows.items()):
+        made.add_row(op, f"{place}: {', '.join(labels)}" if place else ", ".join(labels), *rest)
     return made
 
 

@@ -17,10 +17,13 @@ def plan_memory(report: PlanMemoryReport) -> RenderableType:
     card = report.per_card[0]
     return stack(
         head(report),
-        bars(card, report.machine.memory),
-        facts(figures(report)),
-        pools(report),
         reasons(report) if report.reasons else None,
+        bars(card, report.machine.memory),
+        Text(),
+        facts(figures(report)),
+        Text(),
+        pools(report),
+        Text(),
         Text("\n".join(report.assumptions), style="dim"),
     )
 
@@ -77,5 +80,6 @@ def reasons(report: PlanMemoryReport) -> Table:
     made = Table.grid(padding=(0, 1))
     for row in report.reasons:
         hint = f"\n{row.hint}" if row.hint else ""
-        made.add_row(mark(row.status), Text(f"{row.subject}: {row.found}, {row.expected} ({row.code}){hint}"))
+        made.add_row(mark(row.status), Text(f"{row.subject}: {row.found}; {row.expected} ({row.code}){hint}"))
+    made.add_row()
     return made

@@ -2,16 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 
 from day0.serve.errors import ApiError
-from day0.spec.request import Output, Request
+from day0.spec.request import Finish, Output, Request, TokenScore
+
+
+@dataclass
+class Sequel:
+    """All that came for one sequence."""
+
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    scores: list[TokenScore] = field(default_factory=list)
+    prompt_scores: list[TokenScore] = field(default_factory=list)
+    finish: Finish | None = None
+
+    def add(self, output: Output) -> None:
+        """One more piece."""
+        self.text += output.text
+        self.tokens += output.tokens
+        self.scores += output.scores
+        self.prompt_scores += output.prompt_scores
+        self.finish = output.finish or self.finish
 
 
 class Answer:
     """Filled by the runner, read by one handler. Closing it tells the engine to stop what is not finished."""
 
     def __init__(self, requests: Sequence[Request], cancel: Callable[[Sequence[str]], None]) -> None:
-        self._open = {request.id for request in requests}
+        self.sequels = {request.id: Sequel() for request in requests}  # what was read so far, in the order of the requests
+        self._open = set(self.sequels)
         self._left = len(requests)  # sequences whose end has not been read
         self._cancel = cancel
         self._queue: asyncio.Queue[Output | ApiError] = asyncio.Queue()
@@ -46,7 +67,14 @@ class Answer:
                     yield None
                     continue
             self._left -= output.finish is not None
+            self.sequels[output.id].add(output)
             yield output
+
+    async def whole(self) -> list[Sequel]:
+        """All of it."""
+        async for _ in self.pieces():
+            pass
+        return list(self.sequels.values())
 
     def close(self) -> None:
         """Cancel what is still open."""

@@ -3,11 +3,11 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.types import FailFast
 
 from day0.serve.errors import invalid
 
 STOPS, STOP_LENGTH = 4, 1000  # stop strings of a request, and characters of one
+SHORT = 16  # tokens of a completion when nobody says, as in OpenAI's
 Count = Annotated[int, Field(ge=1, le=2**31)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
@@ -74,7 +74,7 @@ class Generation(Body):
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = Field(None, description="same seed, same tokens")
     n: Annotated[int, Field(ge=1, le=128)] | None = Field(None, description="answers to each prompt")
     stop: StopText | Annotated[list[StopText], Field(max_length=STOPS)] | None = Field(None, description="texts that end the answer")
-    stop_token_ids: Annotated[list[Token], FailFast(), Field(max_length=1024)] | None = Field(None, description="tokens that end the answer")
+    stop_token_ids: Annotated[list[Token], Field(fail_fast=True, max_length=1024)] | None = Field(None, description="ids that end the answer")
     ignore_eos: bool | None = Field(None, description="go on after the model's own end")
     min_tokens: Annotated[int, Field(ge=0, le=2**31)] | None = Field(None, description="tokens before the answer may end")
     stream: bool | None = Field(None, description="send the answer as it is generated")
@@ -84,6 +84,10 @@ class Generation(Body):
         """Stop strings as a tuple."""
         return () if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
+    def limit(self) -> int | None:
+        """Tokens of an answer at the most; None is as many as there is room for."""
+        return self.max_tokens
+
     def require_supported(self) -> None:
         """400 for what would change the answer and is not implemented."""
         for name, value in (self.model_extra or {}).items():
@@ -91,19 +95,22 @@ class Generation(Body):
                 raise invalid(f"{name} is not supported by this server", name, "unsupported_parameter")
         if self.stream_options is not None and not self.stream:
             raise invalid("stream_options goes with stream: true only", "stream_options")
+        limit = self.limit()
+        if self.min_tokens and limit is not None and self.min_tokens > limit:
+            raise invalid(f"min_tokens is {self.min_tokens}, but no more than {limit} tokens are to be generated", "min_tokens")
 
 
 class Message(Body):
     """One turn."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"] = Field(description="who speaks")
-    content: str | Annotated[list[dict[str, Any]], FailFast()] | None = Field(None, description="text, or parts of type text")
+    content: str | Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = Field(None, description="text, or parts of type text")
 
 
 class ChatBody(Generation):
     """POST /v1/chat/completions."""
 
-    messages: Annotated[list[Message], FailFast(), Field(min_length=1)] = Field(description="the conversation")
+    messages: Annotated[list[Message], Field(fail_fast=True, min_length=1)] = Field(description="the conversation")
     max_tokens: Count | None = Field(None, description="tokens to generate at the most")
     max_completion_tokens: Count | None = Field(None, description="the same, and the one that counts")
     logprobs: bool | None = Field(None, description="report the log-probability of each token")
@@ -113,6 +120,9 @@ class ChatBody(Generation):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="a name for the chat template"
     )  # fmt: skip
+
+    def limit(self) -> int | None:
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
     def require_supported(self) -> None:
         super().require_supported()
@@ -127,12 +137,20 @@ class CompletionBody(Generation):
     echo: bool | None = Field(None, description="begin the answer with the prompt")
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(None, description="alternatives to report for each token")
 
+    def limit(self) -> int:
+        return SHORT if self.max_tokens is None else self.max_tokens
+
+    def require_supported(self) -> None:
+        super().require_supported()
+        if self.max_tokens == 0 and not self.echo:
+            raise invalid("max_tokens is 0, which leaves nothing to answer without echo", "max_tokens")
+
 
 class TokenizeBody(Body):
     """POST /tokenize."""
 
     prompt: str | None = Field(None, description="a text")
-    messages: Annotated[list[Message], FailFast(), Field(min_length=1)] | None = Field(None, description="or a conversation")
+    messages: Annotated[list[Message], Field(fail_fast=True, min_length=1)] | None = Field(None, description="or a conversation")
     add_special_tokens: bool = Field(True, description="add what the release puts around a text")
     add_generation_prompt: bool = Field(True, description="end a conversation where the assistant begins")
 
@@ -140,4 +158,4 @@ class TokenizeBody(Body):
 class DetokenizeBody(Body):
     """POST /detokenize."""
 
-    tokens: Annotated[list[Token], FailFast()] = Field(description="token ids")
+    tokens: Annotated[list[Token], Field(fail_fast=True)] = Field(description="token ids")

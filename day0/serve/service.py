@@ -1,5 +1,6 @@
 """What every route has at hand, and what chats and completions do alike: from fields of a body to requests of the engine."""
 
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,22 +33,26 @@ class Service:
             raise ApiError(404, message, param="model", code="model_not_found")
         body.require_supported()
 
-    def requests(self, body: Generation, prompts: Sequence[Sequence[int]], max_tokens: int, scores: int | None) -> list[Request]:
-        """`n` sequences for each prompt; an answer is no longer than what the plan has room for."""
-        id, n = uuid.uuid4().hex, body.n or 1
-        made = []
+    def requests(self, body: Generation, prompts: Sequence[Sequence[int]], param: str, **scores: Any) -> list[Request]:
+        """`n` sequences for each prompt, which came in the field `param`; an answer is no longer than what the plan has room for.
+
+        `scores`: `logprobs` (see Sampling) and `prompt_logprobs` (see Request).
+        """
+        id, n, wanted = uuid.uuid4().hex, body.n or 1, body.limit()
+        made: list[Request] = []
         for tokens in prompts:
-            room = self._room(tokens)
-            for _ in range(n):
+            room = self._room(tokens, param, wanted)
+            for choice in range(n):
                 made.append(
                     Request(
                         id=f"{id}-{len(made)}",
                         tokens=tuple(tokens),
-                        max_new=min(max_tokens, room),
-                        sampling=self._sampling(body, scores, len(made) % n),
+                        max_new=room if wanted is None else min(wanted, room),
+                        sampling=self._sampling(body, choice, scores.get("logprobs")),
                         stop=body.stops(),
                         stop_tokens=self._ends(body),
                         min_new=body.min_tokens or 0,
+                        prompt_logprobs=scores.get("prompt_logprobs", False),
                     )
                 )
         return made
@@ -61,23 +66,26 @@ class Service:
 
     def head(self, kind: str, id: str) -> dict[str, Any]:
         """How every answer begins."""
-        return {"id": id, "object": kind, "created": self.settings.created, "model": self.settings.model}
+        settings = self.settings
+        return {
+            "id": id, "object": kind, "created": int(time.time()), "model": settings.model, "system_fingerprint": settings.fingerprint
+        }  # fmt: skip
 
-    def _room(self, tokens: Sequence[int]) -> int:
-        """Tokens that may follow a prompt."""
+    def _room(self, tokens: Sequence[int], param: str, wanted: int | None) -> int:
+        """Tokens that may follow a prompt: at least one, unless none is wanted."""
         most = self.settings.context
         if not tokens:
-            raise invalid("the prompt is empty", "prompt")
-        if len(tokens) >= most:
-            message = f"the prompt has {len(tokens)} tokens; this server takes {most} with the answer, so that {most - 1} is the longest"
-            raise invalid(message, "messages", "context_length_exceeded")
+            raise invalid("the prompt is empty", param)
+        if len(tokens) + (wanted != 0) > most:
+            message = f"the maximum context length is {most} tokens, prompt and answer together; the prompt has {len(tokens)}"
+            raise invalid(message, param, "context_length_exceeded")
         return most - len(tokens)
 
     def _ends(self, body: Generation) -> frozenset[int]:
         ends = frozenset() if body.ignore_eos else self.tokenizer.eos
         return ends | frozenset(body.stop_token_ids or ())
 
-    def _sampling(self, body: Generation, scores: int | None, choice: int) -> Sampling:
+    def _sampling(self, body: Generation, choice: int, scores: int | None) -> Sampling:
         """The request's own fields, else the release's, else none; each of several choices has a seed of its own."""
         release = self.tokenizer.generation.sampling
 

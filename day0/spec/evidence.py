@@ -35,7 +35,9 @@ class Errors:
     ratio: float = 0.0  #: ours to the larger of reference and budget
     row_ratio: float = 0.0  #: the same of the worst row
     row: int = 0  #: that row
-    bias: float = 0.0  #: mean error towards larger magnitude, in units of the type's rounding; 0 when rounding is fair
+    bias: float = 0.0  #: mean error towards larger magnitude, in unit roundoffs of the type; 0 when rounding is fair
+    bias_error: float = 0.0  #: standard error of that mean
+    elements: int = 0  #: compared
     finite: bool = True  #: no infinity or NaN that the truth does not have
 
 

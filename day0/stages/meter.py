@@ -3,20 +3,18 @@
 import time
 from collections.abc import Sequence
 from statistics import quantiles
-from typing import TYPE_CHECKING
 
 from day0.spec.registry import backends
 from day0.spec.reports.run import Memory, OperatorTime, Times
 from day0.spec.request import Output, Request
+from day0.stages.opening import Opened
 
-if TYPE_CHECKING:
-    from day0.stages.opening import Opened
 
 
 class Meter:
     """Watches the steps of one or several batches."""
 
-    def __init__(self, opened: "Opened") -> None:
+    def __init__(self, opened: Opened) -> None:
         self.opened = opened
         self.first: float | None = None  # seconds to the first token of the first batch
         self.total = 0.0  # seconds between question and last answer, over all batches
@@ -66,9 +64,9 @@ class Meter:
 
     def memory(self) -> Memory:
         """What the process, the device and the engine say now."""
-        opened = self.opened
+        opened, opening = self.opened, self.opened.opening
         peak = backends().get("cpu").memory(None)["peak"]
-        device = None if opened.backend.name == "cpu" else opened.backend.memory(opened.device)["peak"]
+        device = None if opening.backend_name == "cpu" else opening.backend.memory(opening.device)["peak"]
         return Memory(process_before=opened.before, process_peak=peak, device_peak=device, engine=dict(opened.engine.account()))
 
     def operators(self) -> list[OperatorTime]:

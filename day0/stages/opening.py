@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -36,41 +36,20 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """A planned and mapped model of which nothing but headers and tokenizer has been read."""
+    """A model that can run here, of which nothing but headers and tokenizer has been read."""
 
-    folder: Path
-    plan: PlanMemoryReport
-    mapped: MapOpsReport
-    executor: ExecutorName
+    folder: Path  # of the release
+    model: str  # its name
+    machine: str  # name of the machine
+    backend_name: str  # file in backends/
+    dtype: str  # type to compute in
+    context: int  # tokens of the longest sequence
+    weights: str = "resident"  # or streamed
 
-    @classmethod
-    def of(cls, chain: Chain, executor: ExecutorName = "native", device: str | None = None, weights: str | None = None) -> "Opening":
-        """Read what inspect, plan-memory and map-ops left; refuse what cannot run."""
-        folder = Path(chain.read(InspectReport).model.folder)
-        plan, mapped = chain.read(PlanMemoryReport), chain.read(MapOpsReport)
-        if plan.verdict != "fits":
-            short = f"{plan.model.name} does not fit {plan.machine.name}"
-            raise Refused(short, chain.path(PlanMemoryReport), hint="see the plan; a smaller --context or --batch, or --weights streamed")
-        if mapped.verdict != "complete":
-            raise Refused(f"operators are missing: {'; '.join(mapped.missing)}", chain.path(MapOpsReport), hint="see `day0 map-ops`")
-        if device not in (None, plan.machine.backend):
-            hint = f"run `day0 plan-memory --machine {device}` and `day0 map-ops` first"
-            raise Day0Error(f"planned for {plan.machine.backend}, asked to run on {device}", chain.path(PlanMemoryReport), hint=hint)
-        if plan.machine.cards > 1 or plan.cards > 1:
-            raise Day0Error(f"planned for {plan.machine.cards} cards; one is what runs today", chain.path(PlanMemoryReport))
-        if weights == "resident" and plan.workload.weights == "streamed":
-            hint = "run `day0 plan-memory --weights resident` and `day0 map-ops` first"
-            raise Day0Error("planned with streamed weights", chain.path(PlanMemoryReport), hint=hint)
-        if weights:
-            plan = plan.model_copy(update={"workload": plan.workload.model_copy(update={"weights": weights})})
-        return cls(folder=folder, plan=plan, mapped=mapped, executor=executor)
-
-    @cached_property
-    def release(self) -> Release:
-        """The release, complete and sound."""
-        found = Release.open(self.folder)
-        found.require_complete()
-        return found
+    @property
+    def executor(self) -> ExecutorName:
+        """Whose code runs."""
+        return "community"
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -80,7 +59,7 @@ class Opening:
     @cached_property
     def backend(self) -> Backend:
         """Everything that knows the device; an error when this machine has no such device."""
-        found: Backend = backends().get(self.plan.machine.backend)
+        found: Backend = backends().get(self.backend_name)
         if found.probe() is None:
             raise Day0Error(f"this machine has no {found.name} device that the installed torch can use", hint="plan for this machine")
         return found
@@ -92,7 +71,95 @@ class Opening:
 
     def start(self, *, profile: bool = False, progress: Progress = silent) -> "Opened":
         """Read the weights."""
-        process = backends().get("cpu")
-        import torch  # the process's size before the weights has the library in it
+        import torch  # noqa: F401  the process's size before the weights has the library in it
 
-        ...
+        process = backends().get("cpu")
+        process.reset_peak(None)
+        self.backend.reset_peak(self.device)
+        before, start = process.memory(None)["used"], time.perf_counter()
+        engine = self._engine(profile, progress)
+        self.backend.synchronise(self.device)
+        return Opened(opening=self, engine=engine, seconds=time.perf_counter() - start, before=before)
+
+    def _engine(self, _profile: bool, _progress: Progress) -> Executor:
+        from day0.checkpoint.folder import Checkpoint
+        from day0.community.executor import Community
+        from day0.community.queue import Queue
+        from day0.spec.lazy import torch_dtype
+
+        return Queue(Community.open(Checkpoint.open(self.folder), torch_dtype(self.dtype), self.device, self.tokenizer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned(Opening):
+    """A model that day0's engine runs as planned and mapped."""
+
+    plan: PlanMemoryReport
+    mapped: MapOpsReport
+
+    @property
+    def executor(self) -> ExecutorName:
+        return "native"
+
+    @cached_property
+    def release(self) -> Release:
+        """The release, complete and sound."""
+        found = Release.open(self.folder)
+        found.require_complete()
+        return found
+
+    def _engine(self, profile: bool, progress: Progress) -> Executor:
+        from day0.engine.batch import Engine
+
+        return Engine.start(self.release, self.plan, self.mapped, self.tokenizer, self.device, profile=profile, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A model whose weights are there."""
+
+    opening: Opening
+    engine: Executor
+    seconds: float  # that starting took
+    before: int  # resident bytes of the process before
+
+
+def open_chain(chain: Chain, executor: ExecutorName, device: str | None = None, weights: str | None = None) -> Opening:
+    """From what inspect (and, for the native executor, plan-memory and map-ops) left; refuses what cannot run.
+
+    The community's code needs no plan: it runs models of families that day0 does not know yet.
+    """
+    inspected = chain.read(InspectReport)
+    if executor == "native":
+        return planned(chain.read(PlanMemoryReport), chain.read(MapOpsReport), device, weights, chain.path(PlanMemoryReport))
+    if weights == "streamed":
+        raise Day0Error("the community executor keeps weights resident", hint="leave out --weights")
+    said = inspected.model
+    dtype, context = said.dtype or "float32", said.context or 4096
+    folder = Path(said.folder)
+    return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=device or "cpu", dtype=dtype, context=context)
+
+
+def planned(
+    plan: PlanMemoryReport, mapped: MapOpsReport, device: str | None = None, weights: str | None = None, where: Path | None = None
+) -> Planned:  # fmt: skip
+    """From a plan and a map; `where` is the plan's file, for messages."""
+    again = "run `day0 plan-memory {}` and `day0 map-ops` first".format
+    load, machine = plan.workload, plan.machine
+    if plan.verdict != "fits":
+        hint = "see the plan; a smaller --context or --batch, or --weights streamed"
+        raise Refused(f"{plan.model.name} does not fit {machine.name} as planned", where, hint=hint)
+    if mapped.verdict != "complete":
+        raise Refused(f"{plan.model.name} cannot run: {'; '.join(mapped.missing)}", where and where.with_name("map-ops.yaml"))
+    if device not in (None, machine.backend):
+        raise Day0Error(f"planned for {machine.backend}, not for {device}", where, hint=again(f"--machine {device}"))
+    if plan.cards > 1:
+        raise Day0Error(f"planned for {plan.cards} cards; the engine runs on one", where, hint=again("--machine …x1"))
+    if weights == "resident" and load.weights == "streamed":
+        raise Day0Error("planned with streamed weights", where, hint=again("--weights resident"))
+    if weights == "streamed":
+        plan = plan.model_copy(update={"workload": load.model_copy(update={"weights": weights})})
+    return Planned(
+        folder=Path(plan.model.folder), model=plan.model.name, machine=machine.name, backend_name=machine.backend, dtype=load.dtype,
+        context=load.context, weights=plan.workload.weights, plan=plan, mapped=mapped,
+    )  # fmt: skip

@@ -23,14 +23,15 @@ def run(opened: Opened, batches: Iterable[Sequence[Prompt]], sampling: Sampling,
     answers = [answer for prompts in batches for answer in _answer(opened, prompts, sampling, stop, hear, meter)]
     if not answers:
         raise Day0Error("nothing was asked", hint=EXAMPLE)
+    opening = opened.opening
     return RunReport(
         verdict="failed" if any(answer.finish == "error" for answer in answers) else "answered",
-        model=opened.plan.model.name,
-        machine=opened.plan.machine.name,
-        executor=opened.executor,
-        device=str(opened.device),
-        dtype=opened.dtype,
-        weights=opened.weights,
+        model=opening.model,
+        machine=opening.machine,
+        executor=opening.executor,
+        device=str(opening.device),
+        dtype=opening.dtype,
+        weights=opening.weights,
         sampling=SamplingRow.model_validate({name: getattr(sampling, name) for name in SamplingRow.model_fields}),
         answers=answers,
         times=meter.times(),
@@ -43,7 +44,7 @@ def _answer(
     opened: Opened, prompts: Sequence[Prompt], sampling: Sampling, stop: Sequence[str], hear: Listener, meter: Meter
 ) -> list[Answer]:  # fmt: skip
     """Answer prompts as one batch."""
-    ends, answers, requests = opened.tokenizer.eos, {}, []
+    ends, answers, requests = opened.opening.tokenizer.eos, {}, []
     for place, prompt in enumerate(prompts):
         id = str(place)
         requests.append(Request(id=id, tokens=prompt.tokens, max_new=prompt.max_new, sampling=sampling, stop=tuple(stop), stop_tokens=ends))

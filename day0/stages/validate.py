@@ -21,6 +21,7 @@ from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
 from day0.community.reference import Reference
+from day0.community.statistics import dtype_name
 from day0.engine.probe import Probe
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
@@ -32,6 +33,7 @@ from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.validate import ValidateReport
+from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
 from day0.stages.verdict import Verdict
 
@@ -51,18 +53,12 @@ class Task:
     """What is compared."""
 
     release: Release
-    mapped: MapOpsReport
+    maps: dict[torch.dtype, MapOpsReport]  #: who runs each operator, in float32 and in the model's own type
     layers: list[int]  #: to look at
     until: Rung  #: highest rung
-    own: torch.dtype  #: type of the model
     inputs: Inputs  #: where hidden states come from
     ids: list[int]  #: tokens of the sequence
     progress: Progress
-
-    @property
-    def dtypes(self) -> list[torch.dtype]:
-        """float32, then the model's own type."""
-        return list(dict.fromkeys((torch.float32, self.own)))
 
 
 def validate(
@@ -74,9 +70,10 @@ def validate(
     release = Release.open(Path(inspected.model.folder))
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
-    own = getattr(torch, compute_dtype(dtype or plan.workload.dtype))
+    own = compute_dtype(dtype or plan.workload.dtype)
+    maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
-    task = Task(release=release, mapped=mapped, layers=chosen, until=until, own=own, inputs=inputs, ids=ids, progress=progress)
+    task = Task(release=release, maps=maps, layers=chosen, until=until, inputs=inputs, ids=ids, progress=progress)
     verdict, evidence = Verdict(), []
     for name, measure in climb(task):
         start = time.perf_counter()
@@ -88,7 +85,7 @@ def validate(
         first_divergence=verdict.first(),
         model=release.name,
         reference=f"transformers {library.__version__}" if library else "none",
-        dtype=str(own).removeprefix("torch."),
+        dtype=own,
         layers=chosen,
         until=until,
         inputs=inputs,
@@ -99,6 +96,17 @@ def validate(
     )
 
 
+def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
+    """The map itself, or in another type than the plan's what the same machine would run."""
+    if dtype == plan.workload.dtype:
+        return mapped
+    other = plan.model_copy(update={"workload": plan.workload.model_copy(update={"dtype": dtype})})
+    found = map_ops(inspected, other, plan.machine.machine())
+    if found.missing:
+        raise Day0Error(f"no implementation computes in {dtype}: {'; '.join(found.missing)}", hint="see `day0 map-ops`")
+    return found
+
+
 def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
     """The rungs that were asked for, from the bottom; each measures when it is iterated."""
     everything = len(task.layers) == len(task.release.model.layers)
@@ -106,17 +114,17 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
     yield "weights", compare_weights(task.release, task.layers, everything, task.progress)
     if "operators" not in wanted:
         return
-    probes = {dtype: Probe.open(task.release, task.mapped, str(dtype).removeprefix("torch.")) for dtype in task.dtypes}
-    yield "operators", compare_operators(probes, task.layers, task.ids, task.progress)
+    probes = {dtype: Probe.open(task.release, mapped, dtype_name(dtype)) for dtype, mapped in task.maps.items()}
+    yield "operators", compare_operators(probes, task.maps, task.layers, task.ids, task.progress)
     if "layers" not in wanted:
         return
     device = next(iter(probes.values())).device
-    truth, *others = [Reference.open(task.release.checkpoint, dtype, range(0), device) for dtype in task.dtypes]
+    truth, *others = [Reference.open(task.release.checkpoint, dtype, range(0), device) for dtype in task.maps]
     bench = Bench(truth=truth, own=others[0] if others else truth, probes=probes)
     yield "layers", _layers(task, bench)
     if "model" in wanted:
         whole = everything and task.inputs == "reference"
-        yield "model", iter(compare_model(bench, task.ids, task.progress) if whole else ())
+        yield "model", compare_model(bench, task.ids, task.progress) if whole else iter(())
 
 
 def _layers(task: Task, bench: Bench) -> Iterator[Evidence]:

@@ -1,5 +1,6 @@
 """Plans: they add up, they agree with the files, they grow the way memory does, and what they advise works."""
 
+import gc
 import re
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
+from day0.engine.batch import Engine
 from day0.engine.demand import Demand
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
@@ -20,6 +22,7 @@ from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.workload import Workload, token_count
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
+from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import complete, plan_memory
 from tests.zoo import checkpoint
 
@@ -98,6 +101,29 @@ def test_state_agrees_with_the_cache_of_transformers(name: str) -> None:
     assert cached == 7 * plan(name, dtype="float32").state.bytes_per_token
 
 
+@pytest.mark.parametrize("name", ["llama", "llama_tied", "qwen3_moe", "deepseek_v3", "deepseek_v3-fp8", "qwen3_moe-fp8"])
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_engine_allocates_what_was_planned(name: str, weights: str, dtype: str) -> None:
+    """To the byte: by the engine's own account, and by the storages that torch holds (lookup tables of the engine may come on top)."""
+    report = plan(name, weights=weights, dtype=dtype, context=200, batch=3)
+    mapped = map_ops(inspected(name), report, report.machine.machine())
+    before = storages()
+    engine = Engine.start(release(name), report, mapped, None, torch.device("cpu"))
+    held, (card,) = engine.account(), report.per_card
+    assert (held["weights"], held["state"], held["workspace"]) == (card.weights, card.state, card.workspace)
+    found = sum(size for place, size in storages().items() if place not in before)
+    assert 0 <= found - (card.weights + card.state + card.workspace) <= 1 << 16
+    assert engine.account() == held
+
+
+def storages() -> dict[int, int]:
+    """Address → bytes of every tensor's memory."""
+    gc.collect()
+    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
+    return {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+
+
 def test_what_is_not_asked_is_chosen_and_said() -> None:
     report = plan("llama")
     assert (report.workload.context, report.workload.batch, report.workload.dtype) == (512, 8, "bfloat16")
@@ -127,7 +153,7 @@ def test_weights_beyond_the_card() -> None:
 
 @pytest.mark.parametrize("name", ["llama", "deepseek_v3"])
 def test_advice_on_state_works(name: str) -> None:
-    asked = {"context": 250, "batch": 64}
+    asked = {"context": 250, "batch": 12}
     few = demand(name, **{**asked, "batch": 5}).card()
     report = plan(name, memory=few.needed, **asked)
     assert codes(report) == ["D0402"]

@@ -41,6 +41,8 @@ class ErrorsRow(Strict):
     row_ratio: float = Field(description="the same of the worst row (token)")
     row: int = Field(description="the worst row")
     bias: float = Field(description="mean error towards larger magnitude, in unit roundoffs of the type")
+    bias_error: float = Field(description="standard error of that mean")
+    elements: int = Field(description="elements compared")
     finite: bool = Field(description="no infinity or NaN that the truth does not have")
 
 

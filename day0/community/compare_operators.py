@@ -1,0 +1,146 @@
+"""Operators: every implementation that the map chose, on the inputs that the model's layers really give it, against its reference."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.community.statistics import compare, dtype_name
+from day0.engine.packed import Packed
+from day0.engine.probe import Call, Probe
+from day0.spec.evidence import Errors, OperatorEvidence
+from day0.spec.ops import Op, Phase
+from day0.spec.progress import Progress
+from day0.spec.registry import ops
+from day0.spec.reports.map_ops import MapOpsReport
+
+TOKENS, SINGLE = 48, 8  # tokens that operators are looked at with; the last few are decoded one by one
+
+
+def compare_operators(
+    probes: dict[torch.dtype, Probe], maps: dict[torch.dtype, MapOpsReport], layers: Sequence[int], ids: Sequence[int], progress: Progress
+) -> Iterator[OperatorEvidence]:
+    """Evidence for each call of the chosen layers (and of the ends, when all are chosen), in each type.
+
+    Every layer runs on the stream that our float32 run lets out of the layer before it; layers between chosen ones run too.
+    """
+    float32 = probes[torch.float32]
+    every = len(layers) == len(float32.release.model.layers)
+    ids = list(ids)[:TOKENS]
+    single = min(SINGLE, len(ids) - 1)
+    judges = {dtype: _Judge(dtype, _providers(maps[dtype])) for dtype in probes}
+    stream_TD = float32.embed(ids)
+    last = max(layers) + 1
+    for index in range(last):
+        progress("operators", index, last)
+        if index in layers:
+            for dtype, probe in probes.items():
+                probe.layer(index, stream_TD.to(dtype), None, [len(ids) - single, *[1] * single], judges[dtype])
+        if index + 1 < last or every:
+            stream_TD = float32.layer(index, stream_TD, None, [len(ids)]).hidden_TD
+            for judge in judges.values():
+                yield from judge.evidence()
+    if every:
+        for dtype, probe in probes.items():
+            probe.embed(ids, judges[dtype])
+            probe.head(stream_TD.to(dtype), judges[dtype])
+            yield from judges[dtype].evidence()
+    progress("operators", last, last)
+
+
+def _providers(mapped: MapOpsReport) -> dict[tuple[int | None, str, str, str], str]:
+    found: dict[tuple[int | None, str, str, str], set[str]] = {}
+    for site in mapped.sites:
+        found.setdefault((site.layer, site.place, site.phase, site.op), set()).add(site.provider or "none")
+    return {key: "+".join(sorted(names)) for key, names in found.items()}
+
+
+Kind = tuple[int | None, str, Phase, str, str, str]  # layer, part, phase, operator, provider, sizes
+
+
+class _Judge:
+    """Runs the reference of each observed call in float64; calls of one kind are compared together."""
+
+    def __init__(self, dtype: torch.dtype, providers: dict[tuple[int | None, str, str, str], str]) -> None:
+        self._dtype, self._providers = dtype, providers
+        self._calls: dict[Kind, list[tuple[str, Any, Any]]] = {}
+
+    def __call__(self, call: Call) -> None:
+        op = ops().get(call.op)
+        arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
+        width = None if _chosen(call.result) is not None else torch.float64
+        right = op.reference(**{name: _widened(value, width) for name, value in arguments.items()})
+        provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
+        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments))
+        self._calls.setdefault(kind, []).append((_formats(arguments), call.result, right))
+
+    def evidence(self) -> Iterator[OperatorEvidence]:
+        """What was observed since the last time."""
+        for (layer, part, phase, op, provider, sizes), calls in self._calls.items():
+            formats, ours, right = zip(*calls, strict=True)
+            exact = _chosen(ours[0]) is not None
+            errors = _choices(ours, right) if exact else _errors(ops().get(op), ours, right)
+            yield OperatorEvidence(
+                layer=layer, part=part, op=op, label="+".join(sorted({*formats})), phase=phase, provider=provider,
+                dtype=dtype_name(self._dtype), sizes=sizes, exact=exact, errors=errors,
+            )  # fmt: skip
+        self._calls.clear()
+
+
+def _errors(op: Op, ours: Sequence[Tensor], right: Sequence[Tensor]) -> Errors:
+    """Of all calls as one tensor."""
+    dtype = ours[0].dtype
+    mine, truth = (torch.cat([result.flatten(1) if result.dim() > 1 else result[:, None] for result in results]) for results in (ours, right))
+    return compare(mine, truth, None, dtype, op.budget.relative(dtype_name(dtype)))
+
+
+def _choices(ours: Sequence[Any], right: Sequence[Any]) -> Errors:
+    """Share of rows whose choices differ; choices have no order."""
+    mine, theirs = (torch.cat([_chosen(result).sort(-1).values for result in results]) for results in (ours, right))
+    wrong_T = (mine != theirs).any(-1)
+    return Errors(ours=float(wrong_T.float().mean()), row=int(wrong_T.int().argmax()), elements=len(wrong_T))
+
+
+def _chosen(result: Any) -> Any:
+    """The whole numbers in a result; None where there are none."""
+    results = result if isinstance(result, tuple) else (result,)
+    return next((tensor for tensor in results if not tensor.is_floating_point()), None)
+
+
+class _WideBank:
+    """Experts in float64, one at a time."""
+
+    def __init__(self, bank: Any) -> None:
+        self._bank = bank
+
+    def __getitem__(self, e: int) -> Tensor:
+        return _widened(self._bank.expert(e) if isinstance(self._bank, Packed) else self._bank[e], torch.float64)
+
+
+def _widened(value: Any, width: torch.dtype | None) -> Any:
+    """Arguments for the reference: packed weights decoded, floating-point tensors in `width` (None: as they are)."""
+    if isinstance(value, Packed) and not value.bank:
+        value = value.decode(torch.empty(value.shape, dtype=value.dtype))
+    if isinstance(value, Packed) or (isinstance(value, Tensor) and value.dim() == 3 and width and value.numel() > 1 << 24):
+        return _WideBank(value)
+    return value.to(width) if isinstance(value, Tensor) and value.is_floating_point() and width else value
+
+
+def _sizes(arguments: dict[str, Any]) -> str:
+    """Axis sizes, tokens left out, from the letters that arguments' names end in."""
+    found: dict[str, int] = {}
+    for name, value in arguments.items():
+        letters = name.rpartition("_")[2]
+        if isinstance(value, Tensor | Packed) and letters.isupper() and len(letters) == len(value.shape):
+            found.update(zip(letters, value.shape, strict=True))
+    return " ".join(f"{letter}={size}" for letter, size in found.items() if letter != "T")
+
+
+def _formats(arguments: dict[str, Any]) -> str:
+    return "+".join(sorted({value.format for value in arguments.values() if isinstance(value, Packed)})) or "plain"
+
+
+def _end(op: str) -> str:
+    return {"embedding": "embed", "rms_norm": "norm", "layer_norm": "norm"}.get(op, "head")

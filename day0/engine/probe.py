@@ -1,0 +1,173 @@
+"""The engine laid open: one layer alone on given hidden states, with a given choice of experts, every operator call observed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from day0.engine import footprint
+from day0.engine.bind import Bound, Function, Place
+from day0.engine.layer import BoundLayer
+from day0.engine.loading import decoded
+from day0.engine.model import frequencies, turn
+from day0.engine.packed import Workspace
+from day0.engine.release import Release
+from day0.engine.state import Sequence as StateSequence
+from day0.engine.state import State
+from day0.engine.weights import load
+from day0.ops.route import scores, weigh
+from day0.spec.lazy import torch_dtype
+from day0.spec.registry import backends
+from day0.spec.reports.map_ops import MapOpsReport
+from day0.spec.rope import Rope
+from day0.spec.step import Step
+
+PAGE = 16  # tokens of a page of the probe's own state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One operator call that happened."""
+
+    layer: int | None
+    place: str  # "mixer", "ffn", "residual"; empty outside the layers
+    phase: str
+    op: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+
+
+Judge = Callable[[Call], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerResult:
+    """What one layer made of the tokens it was given."""
+
+    hidden_TD: Tensor  # stream after the layer
+    parts: dict[str, Tensor]  # "mixer", "ffn" → what the sublayer added, [T, D]
+    scores_TE: Tensor | None  # router logits; None without a router
+    experts_TK: Tensor | None  # chosen (or forced) experts
+    weights_TK: Tensor | None  # their factors
+
+
+class Probe:
+    """Runs layers of a release one by one, as the operator map says; holds one layer's weights at a time."""
+
+    def __init__(self, release: Release, mapped: MapOpsReport, dtype: str) -> None:
+        self.release, self.dtype = release, torch_dtype(dtype)
+        self.device = backends().get(mapped.backend).device(0)
+        self._mapped, self._dtype = mapped, dtype
+        self._workspace = Workspace(footprint.workspace(release, dtype), self.device)
+        self._loaded: tuple[int, Any] | None = None
+        self._frequencies = frequencies(release.model, self.device)
+        self._judge: Judge | None = None
+        self._routes: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._forced_TK: Tensor | None = None
+
+    @classmethod
+    def open(cls, release: Release, mapped: MapOpsReport, dtype: str) -> "Probe":
+        """Day0Error unless every weight is there."""
+        release.require_complete()
+        return cls(release, mapped, dtype)
+
+    @torch.inference_mode()
+    def embed(self, ids: Sequence[int], judge: Judge | None = None) -> Tensor:
+        """Stream [T, D] that enters the first layer."""
+        self._judge = judge
+        table_WD = decoded(self.release.folder, self.release.ends()["embed"].pieces[0][1], self.dtype).to(self.device)
+        x_TD = self._ends("prefill").embedding(table_WD, torch.tensor(ids, device=self.device))
+        return x_TD if self.release.model.embed_scale == 1 else x_TD * self.release.model.embed_scale
+
+    @torch.inference_mode()
+    def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
+        """Float32 logits [T, W] of the stream that left the last layer."""
+        self._judge = judge
+        model, ends = self.release.model, self.release.ends()
+        ops = self._ends("prefill")
+        norm_D, head_WD = (
+            decoded(self.release.folder, ends[name].pieces[0][1], self.dtype).to(self.device)
+            for name in ("norm", "embed" if model.tied else "head")
+        )
+        x_TD = ops.rms_norm(stream_TD.to(self.dtype), norm_D, model.norm.eps, model.norm.plus_one)
+        return ops.linear(x_TD, head_WD).float() * model.logit_scale
+
+    @torch.inference_mode()
+    def layer(
+        self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None
+    ) -> LayerResult:
+        """Layer `index` on the tokens of one sequence, fed in steps of `chunks` tokens: single ones after the first by the decode path.
+
+        With `experts_TK` that choice is forced, and weighed by our own scores.
+        """
+        assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
+        self._judge, self._routes = judge, []
+        state = self._state(index, len(hidden_TD))
+        bound = Bound([site for site in self._mapped.sites if site.layer == index], self._workspace, self._observe)
+        run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
+        sequence = state.admit(len(hidden_TD))
+        assert sequence is not None
+        streams, parts = [], []
+        for start, count in zip(_starts(chunks), chunks, strict=True):
+            seen: dict[str, Tensor] = {}
+            self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
+            step = self._step(state, sequence, start, count)
+            stream = run.open(hidden_TD[start : start + count].to(self.dtype))
+            streams.append(run.close(run(stream, self._weights(index), step, seen)))
+            parts.append(seen)
+        routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
+        joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        return LayerResult(hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2])
+
+    def rotary(self, rope: Rope, positions_T: Tensor) -> tuple[Tensor, Tensor]:
+        """The engine's cosines and sines [T, R] at given positions."""
+        return turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
+
+    def _step(self, state: State, sequence: StateSequence, start: int, count: int) -> Step:
+        phase = "decode" if count == 1 and start else "prefill"
+        segment = state.segment(phase, [(sequence, [0] * count)])  # type: ignore[arg-type]
+        segment.rotary = turn(segment.positions_T, self._frequencies)
+        rows = torch.arange(count, device=self.device)
+        return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
+
+    def _weights(self, index: int) -> Any:
+        if self._loaded is None or self._loaded[0] != index:
+            group = self.release.layer(index)
+            layout = footprint.buffer(group, self._dtype)
+            buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=self.device)
+            self._loaded = (index, load(self.release, group, layout, buffer, self._dtype))
+        return self._loaded[1]
+
+    def _state(self, index: int, tokens: int) -> State:
+        pages = footprint.pages_for(tokens, PAGE)
+        pools = footprint.state(self.release.model, self._dtype, pages=pages, page_size=PAGE, sequences=1)
+        own = [pool for pool in pools if pool.layer == index]
+        return State(own, pages=pages, page_size=PAGE, sequences=1, context=tokens, device=self.device)
+
+    def _ends(self, phase: str) -> Any:
+        sites = [site for site in self._mapped.sites if site.layer is None]
+        return Bound(sites, self._workspace, self._observe).at(None, "", phase)  # type: ignore[arg-type]
+
+    def _observe(self, place: Place, op: str, function: Function) -> Function:
+        layer, where, phase = place
+
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            if self._judge:
+                self._judge(Call(layer=layer, place=where, phase=phase, op=op, args=args, kwargs=kwargs, result=result))
+            if op != "route":
+                return result
+            logits_TE, _, rule = args[:3]
+            if self._forced_TK is not None:
+                result = (weigh(scores(logits_TE, rule), self._forced_TK, rule), self._forced_TK)
+            self._routes.append((logits_TE, *result))
+            return result
+
+        return observed
+
+
+def _starts(chunks: Sequence[int]) -> list[int]:
+    return [sum(chunks[:i]) for i in range(len(chunks))]

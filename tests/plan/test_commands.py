@@ -1,0 +1,87 @@
+"""The commands: planning needs no torch; exit codes, stable keys, one report for the next stage."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from day0.cli.app import main
+from tests.zoo import checkpoint
+
+TINY_CARD = "name: tiny\ntitle: Tiny\nbackend: cuda\nmarketing_gb: 0.5\n"
+
+
+@pytest.fixture
+def reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Folder of reports that holds an inspect report of a zoo model."""
+    assert main(["inspect", str(checkpoint("deepseek_v3")), "--reports", str(tmp_path)]) == 0
+    capsys.readouterr()
+    return str(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict:  # type: ignore[type-arg]
+    data = json.loads(capsys.readouterr().out)
+    assert isinstance(data, dict)
+    return data
+
+
+def test_planning_imports_no_torch(tmp_path: Path) -> None:
+    model = checkpoint("deepseek_v3-fp8")
+    commands = [["inspect", str(model)], ["plan-memory", "--machine", "h200x8"], ["map-ops"], ["plan-memory"], ["map-ops", "--json"]]
+    code = (
+        f"import sys; from day0.cli.app import main; codes = [main([*c, '--reports', {str(tmp_path)!r}]) for c in {commands!r}]; "
+        "print(codes, [m for m in ('torch', 'transformers', 'numpy') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stderr.splitlines()[-1] == "[0, 0, 0, 0, 0] []", done.stderr
+
+
+def test_keys_that_others_rely_on(reports: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan-memory", "--reports", reports, "--json", "--context", "128", "--batch", "2"]) == 0
+    plan = printed(capsys)
+    assert (plan["verdict"], plan["reasons"], plan["cards"]) == ("fits", [], 1)
+    assert plan["placement"] == {"tp": 1, "ep": 1, "pp": 1, "dp": 1}
+    assert set(plan["per_card"][0]) == {"weights", "state", "activations", "workspace", "collectives", "margin", "free"}
+    assert {"bytes_per_token", "bytes_per_sequence", "pools"} <= set(plan["state"])
+    assert {"tokens", "max_context"} <= set(plan["capacity"])
+    assert (plan["workload"]["context"], plan["workload"]["batch"]) == (128, 2)
+    assert main(["map-ops", "--reports", reports, "--json"]) == 0
+    assert {"op", "layer", "phase", "provider", "status", "refusals"} <= set(printed(capsys)["sites"][0])
+
+
+def test_no_is_1(reports: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY_CARD)
+    assert main(["plan-memory", "--machine", str(tmp_path / "tiny.yaml"), "--reports", reports, "--json"]) == 1
+    plan = printed(capsys)
+    assert (plan["verdict"], plan["reasons"][0]["code"]) == ("does not fit", "D0401")
+    assert plan["per_card"][0]["free"] < 0
+    assert main(["plan-memory", "--machine", "ascend_910b", "--reports", reports]) == 0
+    assert main(["map-ops", "--reports", reports]) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--weights", "streamed", "--dtype", "float32"], ["--machine", "b300x8", "--context", "128k"]])
+def test_what_a_person_sees(reports: str, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main(["plan-memory", "--reports", reports, *options]) == 0
+    seen = capsys.readouterr().out
+    assert "deepseek_v3 fits on 1 ×" in seen.splitlines()[0]
+    assert all(part in seen for part in ("weights", "state", "activations", "margin", "free", "latent"))
+    assert main(["map-ops", "--reports", reports]) == 0
+    seen = capsys.readouterr().out
+    assert "complete" in seen.splitlines()[0]
+    assert "latent_attention" in seen
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    (["--machine", "h300"], "no machine named"), (["--context", "long"], "not a number of tokens"), (["--dtype", "fp4"], "cannot compute in"),
+    (["--batch", "0"], "batch"), (["--machine", "rtx"], "rtx4090"),
+])  # fmt: skip
+def test_a_wrong_option_is_2(reports: str, capsys: pytest.CaptureFixture[str], options: list[str], told: str) -> None:
+    assert main(["plan-memory", "--reports", reports, *options]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_stage_before_its_predecessor_is_2(tmp_path: Path, reports: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["map-ops", "--reports", reports, "--machine", "h200"]) == 2
+    assert "plan-memory" in capsys.readouterr().err
