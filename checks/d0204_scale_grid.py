@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.ledger import Ledger
-from day0.formats.fp8_block import block_size, codes, grid, scale_of
+from day0.formats.fp8_block import block_size, codes, configured, grid, scale_of
 from day0.spec.check import check
 from day0.spec.finding import Finding
 from day0.spec.format import TensorHeader
@@ -25,7 +25,7 @@ def run(checkpoint: Checkpoint) -> Iterator[Finding]:
     if left:
         taken = [stored for stored in checkpoint.stored.values() if stored.format == "fp8_block"]
         pairs = ((stored.parts["data"].shape, stored.parts["scale"].shape) for stored in taken)
-        block = block_size(pairs, checkpoint.quantization) or USUAL
+        block = block_size(pairs, {}) or configured(checkpoint.quantization) or USUAL
         for weight in left.values():
             _tell(weight, block, checkpoint, ledger)
     yield from ledger.findings()

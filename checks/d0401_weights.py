@@ -16,8 +16,8 @@ def run(demand: Demand) -> Iterator[Finding]:
     if short:
         card = demand.card()
         held = f"{amount(card.weights)} held at rest, {amount(card.workspace)} to decode into"
-        found = f"{held}: {amount(short)} short"
-        yield Finding(code=CHECK.code, status="fail", subject="weights", expected=f"at most {amount(demand.room)}", found=found, hint=hint(demand))
+        room, found = f"at most {amount(demand.room)}", f"{held}: {amount(short)} short"
+        yield Finding(code=CHECK.code, status="fail", subject="weights", expected=room, found=found, hint=hint(demand))
 
 
 def hint(demand: Demand) -> str:

@@ -43,8 +43,8 @@ def command(
     texts = [*(prompts or []), *([_content(prompt_file)] if prompt_file else [])]
     if chat and (texts or raw or json or yaml):
         raise Day0Error("--chat takes no prompt, and goes with none of --raw, --json and --yaml", hint="day0 run --chat")
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    sampling = Sampling(**drawing, repetition_penalty=repetition_penalty, seed=seed)
+    penalty = repetition_penalty
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
     batches, talk = _prompts(opening, None if chat else texts, raw, max_new)
     return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ())), profile, json, yaml)
@@ -84,10 +84,17 @@ def _answer(chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, A
     """Read the weights, answer, write the report."""
     from day0.render import console
     from day0.render.progress import progress
-    from day0.render.run import Answers, metrics
+    from day0.render.run import Answers, metrics, silent, speaker
     from day0.stages.run import run
 
     with progress() as listen:
         opened = opening.start(profile=profile, progress=listen)
-    asked = [prompt.text for prompt in batches[0]] if talk is None else [""]
-    ...
+    said = silent if json or yaml else Answers([prompt.text for prompt in batches[0]]).hear if talk is None else speaker(talk.hear)
+    report = run(opened, batches, *how, said)
+    path = chain.write(report)
+    if json or yaml:
+        console.show(report, metrics, json=json, yaml=yaml)
+    else:
+        console.draw(metrics(report), sys.stderr)
+    console.note(f"Next: day0 serve   report: {path}")
+    return 0 if report.verdict == "answered" else 1

@@ -30,21 +30,18 @@ class Bench:
 def compare_layer(bench: Bench, index: int, stream_TD: Tensor) -> tuple[list[Evidence], Tensor]:
     """Evidence for one layer fed with `stream_TD` (float32), and the stream that the reference lets out."""
     evidence: list[Evidence] = []
-    following = None
+    with bench.truth.loaded(index):
+        truths = {dtype: bench.truth.layer(index, stream_TD.to(dtype)) for dtype in bench.probes}
     for dtype, probe in bench.probes.items():
-        entering_TD = stream_TD.to(dtype)
-        truth = bench.truth.layer(index, entering_TD)
-        following = truth.hidden_TD if following is None else following
+        truth, entering_TD = truths[dtype], stream_TD.to(dtype)
         forced = truth.selection.experts_TK if truth.selection else None
         peer = None if dtype == torch.float32 else bench.own.layer(index, entering_TD, experts_TK=forced)
         for phase, chunks in runs(len(entering_TD)).items():
             ours = probe.layer(index, entering_TD, forced, chunks)
             evidence += _parts(index, phase, dtype, ours, truth, peer)
             if truth.selection:
-                free = probe.layer(index, entering_TD, None, chunks)
-                evidence.append(_selection(index, phase, dtype, free, truth, peer))
-    assert following is not None
-    return evidence, following
+                evidence.append(_selection(index, phase, dtype, ours, truth, peer))
+    return evidence, truths[torch.float32].hidden_TD
 
 
 def runs(tokens: int) -> dict[Phase, list[int]]:
@@ -57,10 +54,9 @@ def runs(tokens: int) -> dict[Phase, list[int]]:
 
 def _parts(index: int, phase: Phase, dtype: torch.dtype, ours: LayerResult, truth: LayerRun, peer: LayerRun | None) -> Iterator[Evidence]:
     """Evidence for what each part adds to the stream, and for the stream."""
-    both = [name for name in ("mixer", "ffn") if name in truth.parts and name in ours.parts]
-    triples = {name: (ours.parts[name], truth.parts[name], peer.parts[name] if peer else None) for name in both}
-    triples["residual"] = (ours.hidden_TD, truth.hidden_TD, peer.hidden_TD if peer else None)
-    for part, (mine, right, other) in triples.items():
+    both: list[str] = [name for name in ("mixer", "ffn") if name in truth.parts and name in ours.parts]
+    triples = [(name, ours.parts[name], truth.parts[name], peer.parts[name] if peer else None) for name in both]
+    for part, mine, right, other in [*triples, ("residual", ours.hidden_TD, truth.hidden_TD, peer.hidden_TD if peer else None)]:
         errors = compare(mine, right, other, dtype)
         yield LayerEvidence(layer=index, part=part, phase=phase, dtype=dtype_name(dtype), tokens=len(right), errors=errors)
 
@@ -69,7 +65,8 @@ def _selection(
     index: int, phase: Phase, dtype: torch.dtype, ours: LayerResult, truth: LayerRun, peer: LayerRun | None
 ) -> SelectionEvidence:
     """Our router's choice against the reference's rule on our own scores; what differs from the reference's choice is only counted."""
-    assert truth.selection is not None and truth.router is not None and ours.scores_TE is not None and ours.experts_TK is not None
+    assert truth.selection is not None and truth.router is not None
+    assert ours.scores_TE is not None and ours.experts_TK is not None and ours.weights_TK is not None
     by_rule = rule(truth.router, ours.scores_TE.float())
     broken_T = ~_same(ours.experts_TK, by_rule)
     forced = rule(truth.router, ours.scores_TE.float(), ours.experts_TK)
@@ -109,11 +106,8 @@ def compare_rotary(truth: Reference, layer: int, rope: Rope, table: Table, conte
     theirs = truth.rotary(positions_T)
     if theirs is None:
         return None
-    half = rope.dim // 2
-    ours = table(rope, positions_T)
-    apart_TR = torch.stack([(mine[:, :half] - right[:, :half].float().cpu()).abs() for mine, right in zip(ours, theirs, strict=True)]).amax(0)
-    # the angle in float32 is off by half a spacing at the most: position * 2**-24, on either side
-    excess_T = apart_TR.amax(-1) / (1 + positions_T)
-    worst = int(excess_T.argmax())
-    return RotaryEvidence(
-        layer=layer, part="rotary", tokens=context, deviation=float(apart_TR[worst].max()), position=int(positions_T[worst]))
+    half = rope.dim // 2  # tables of half the width and tables that repeat it both occur
+    pairs = zip(table(rope, positions_T), theirs, strict=True)
+    apart_T = torch.stack([(ours[:, :half] - right[:, :half].float()).abs().amax(-1).cpu() for ours, right in pairs]).amax(0)
+    worst = int((apart_T / (1 + positions_T)).argmax())  # an angle in float32 is off in proportion to the position
+    return RotaryEvidence(layer=layer, part="rotary", tokens=context, deviation=float(apart_T[worst]), position=int(positions_T[worst]))

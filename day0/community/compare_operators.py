@@ -10,6 +10,7 @@ from torch import Tensor
 from day0.community.statistics import compare, dtype_name
 from day0.engine.packed import Packed
 from day0.engine.probe import Call, Probe
+from day0.engine.release import Release
 from day0.spec.evidence import Errors, OperatorEvidence
 from day0.spec.ops import Op, Phase
 from day0.spec.progress import Progress
@@ -24,7 +25,8 @@ def compare_operators(
 ) -> Iterator[OperatorEvidence]:
     """Evidence for each call of the chosen layers (and of the ends, when all are chosen), in each type.
 
-    Every layer runs on the stream that our float32 run lets out of the layer before it; layers between chosen ones run too.
+    A layer runs on the stream that our float32 run lets out of the layer before it. Of layers that are alike (equal parts, equal formats,
+    equal implementations) the first chosen one speaks for all.
     """
     float32 = probes[torch.float32]
     every = len(layers) == len(float32.release.model.layers)
@@ -32,13 +34,14 @@ def compare_operators(
     single = min(SINGLE, len(ids) - 1)
     judges = {dtype: _Judge(dtype, _providers(maps[dtype])) for dtype in probes}
     stream_TD = float32.embed(ids)
-    last = max(layers) + 1
+    speakers = _distinct(float32.release, layers, list(maps.values()))
+    last = max(speakers) + 1
     for index in range(last):
         progress("operators", index, last)
-        if index in layers:
+        if index in speakers:
             for dtype, probe in probes.items():
                 probe.layer(index, stream_TD.to(dtype), None, [len(ids) - single, *[1] * single], judges[dtype])
-        if index + 1 < last or every:
+        if index + 1 < last:
             stream_TD = float32.layer(index, stream_TD, None, [len(ids)]).hidden_TD
             for judge in judges.values():
                 yield from judge.evidence()
@@ -50,6 +53,17 @@ def compare_operators(
     progress("operators", last, last)
 
 
+def _distinct(release: Release, layers: Sequence[int], maps: Sequence[MapOpsReport]) -> list[int]:
+    """The first of each kind of layer."""
+    kernels: dict[int | None, list[tuple[str, ...]]] = {index: [] for index in layers}
+    for site in (site for mapped in maps for site in mapped.sites if site.layer in kernels):
+        kernels[site.layer].append((site.op, site.place, site.label, site.phase, site.provider or "", site.format))
+    first: dict[str, int] = {}
+    for index in layers:
+        first.setdefault(repr((list(release.model.layers[index].parts()), kernels[index])), index)
+    return list(first.values())
+
+
 def _providers(mapped: MapOpsReport) -> dict[tuple[int | None, str, str, str], str]:
     found: dict[tuple[int | None, str, str, str], set[str]] = {}
     for site in mapped.sites:
@@ -57,7 +71,7 @@ def _providers(mapped: MapOpsReport) -> dict[tuple[int | None, str, str, str], s
     return {key: "+".join(sorted(names)) for key, names in found.items()}
 
 
-Kind = tuple[int | None, str, Phase, str, str, str]  # layer, part, phase, operator, provider, sizes
+Kind = tuple[int | None, str, Phase, str, str, str, tuple[int, ...]]  # layer, part, phase, operator, provider, sizes, shape of a row
 
 
 class _Judge:
@@ -73,12 +87,12 @@ class _Judge:
         width = None if _chosen(call.result) is not None else torch.float64
         right = op.reference(**{name: _widened(value, width) for name, value in arguments.items()})
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
-        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments))
+        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments), _row(call.result))
         self._calls.setdefault(kind, []).append((_formats(arguments), call.result, right))
 
     def evidence(self) -> Iterator[OperatorEvidence]:
         """What was observed since the last time."""
-        for (layer, part, phase, op, provider, sizes), calls in self._calls.items():
+        for (layer, part, phase, op, provider, sizes, _), calls in self._calls.items():
             formats, ours, right = zip(*calls, strict=True)
             exact = _chosen(ours[0]) is not None
             errors = _choices(ours, right) if exact else _errors(ops().get(op), ours, right)
@@ -92,7 +106,7 @@ class _Judge:
 def _errors(op: Op, ours: Sequence[Tensor], right: Sequence[Tensor]) -> Errors:
     """Of all calls as one tensor."""
     dtype = ours[0].dtype
-    mine, truth = (torch.cat([result.flatten(1) if result.dim() > 1 else result[:, None] for result in results]) for results in (ours, right))
+    mine, truth = (torch.cat([result.flatten(1) for result in results]) for results in (ours, right))
     return compare(mine, truth, None, dtype, op.budget.relative(dtype_name(dtype)))
 
 
@@ -101,6 +115,10 @@ def _choices(ours: Sequence[Any], right: Sequence[Any]) -> Errors:
     mine, theirs = (torch.cat([_chosen(result).sort(-1).values for result in results]) for results in (ours, right))
     wrong_T = (mine != theirs).any(-1)
     return Errors(ours=float(wrong_T.float().mean()), row=int(wrong_T.int().argmax()), elements=len(wrong_T))
+
+
+def _row(result: Any) -> tuple[int, ...]:
+    return tuple((result[0] if isinstance(result, tuple) else result).shape[1:])
 
 
 def _chosen(result: Any) -> Any:

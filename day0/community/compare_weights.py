@@ -4,13 +4,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from day0.community.decode import independent
-from day0.engine.release import Located, Release
 from day0.engine.loading import decoded
+from day0.engine.release import Located, Release
 from day0.spec.evidence import WeightEvidence
 from day0.spec.format import Stored
 from day0.spec.progress import Progress
@@ -49,9 +50,9 @@ def _kind(located: Located) -> tuple[str, str]:
     return located.spec.role, located.name.partition(".")[2].partition(".")[2]
 
 
-def _measure(release: Release, layer: int | None, part: str, located: Located, stored: Stored) -> dict[str, object]:
+def _measure(release: Release, layer: int | None, part: str, located: Located, stored: Stored) -> dict[str, Any]:
     ours = decoded(release.folder, stored, torch.float32)
-    other = independent(release.folder, stored, release.checkpoint.config.data)
+    other = independent(release.checkpoint, stored)
     deviation, where = _deviation(ours, other[0]) if other else (0.0, "")
     kept = torch.nan_to_num(ours, nan=0.0, posinf=0.0, neginf=0.0)
     return dict(

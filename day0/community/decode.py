@@ -4,22 +4,31 @@ Nothing here shares code with `day0.formats`, so that a mistake there shows.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from day0.checkpoint.folder import Checkpoint
 from day0.spec.format import Stored
 
 
-def independent(folder: Path, stored: Stored, config: Mapping[str, Any]) -> tuple[Tensor, str] | None:
+def independent(checkpoint: Checkpoint, stored: Stored) -> tuple[Tensor, str] | None:
     """(float32 values, name of the path) by another way than our formats'; None where there is no second way.
 
-    `config` is the release's: what it says about quantisation is read again here.
+    What the configuration says about quantisation is read again, and companions are found again by their names.
     """
     formula = FORMULAS.get(stored.format)
-    return None if formula is None else formula({part: _load(folder, stored, part) for part in stored.parts}, _quantisation(config))
+    if formula is None:
+        return None
+    parts = {part: _load(checkpoint, _name(checkpoint, stored, part)) for part in stored.parts}
+    return formula(parts, _quantisation(checkpoint.config.data))
+
+
+def _name(checkpoint: Checkpoint, stored: Stored, part: str) -> str:
+    """Name of a weight's own tensor or of its companion, by the custom of releases."""
+    names = [f"{stored.name}{suffix}" for suffix in COMPANIONS.get(part, ("",))]
+    return next((name for name in names if name in checkpoint.headers), stored.parts[part].name)
 
 
 def _quantisation(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -28,12 +37,11 @@ def _quantisation(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _load(folder: Path, stored: Stored, part: str) -> Tensor:
+def _load(checkpoint: Checkpoint, name: str) -> Tensor:
     from safetensors import safe_open  # the library of the container's authors
 
-    header = stored.parts[part]
-    with safe_open(folder / header.file, framework="pt") as file:
-        return file.get_tensor(header.name)
+    with safe_open(checkpoint.folder / checkpoint.headers[name].file, framework="pt") as file:
+        return file.get_tensor(name)
 
 
 def _plain(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
@@ -67,4 +75,5 @@ def _scale(scales: Tensor) -> Tensor:
     return scales.float()
 
 
+COMPANIONS = {"data": ("",), "scale": ("_scale_inv", "_scale")}  # part → what stands behind the weight's name
 FORMULAS: Mapping[str, Callable[[Mapping[str, Tensor], Mapping[str, Any]], tuple[Tensor, str]]] = {"plain": _plain, "fp8_block": _fp8_block}

@@ -14,7 +14,7 @@ from day0.community.reference import Reference
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.text import TextStream, Tokenizer
 from day0.spec.errors import Day0Error
-from day0.spec.request import Finish, Output, Request
+from day0.spec.request import Finish, Output, Request, TokenScore
 
 
 class Community:
@@ -102,7 +102,7 @@ class Community:
         self._cache, state = self._new_cache(), SamplerState(request)
         stream = TextStream(self.tokenizer, request.stop, request.tokens) if self.tokenizer else None
         logits_TW = self._forward(request.tokens, self._cache)
-        prompt_scores = ()
+        prompt_scores: tuple[TokenScore, ...] = ()
         if request.prompt_logprobs and len(request.tokens) > 1:
             alternatives = [request.sampling.logprobs or 0] * (len(request.tokens) - 1)
             prompt_scores = tuple(score(logits_TW[:-1], request.tokens[1:], alternatives))

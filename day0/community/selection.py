@@ -20,7 +20,7 @@ class Selection:
     ranked_TE: Tensor  #: the values that the last top-k compared, biases and group masks included
 
 
-def router_of(model: Any, layer: nn.Module) -> nn.Module | None:
+def router_of(model: Any, layer: nn.Module) -> Any:
     """The module of `layer` that scores and chooses experts; None in a dense layer."""
     recorder = (getattr(model, "_can_record_outputs", None) or {}).get("router_logits")
     kind = getattr(recorder, "target_class", recorder)
@@ -49,7 +49,7 @@ class _Choice(TorchFunctionMode):
 
 
 @contextmanager
-def watched(router: nn.Module | None, experts_TK: Tensor | None = None) -> Iterator[list[Selection]]:
+def watched(router: Any, experts_TK: Tensor | None = None) -> Iterator[list[Selection]]:
     """Collect what `router` chooses while it runs; with `experts_TK`, that choice is forced and only its weights are the router's."""
     seen: list[Selection] = []
     if router is None:
@@ -71,7 +71,7 @@ def watched(router: nn.Module | None, experts_TK: Tensor | None = None) -> Itera
         del router.forward
 
 
-def rule(router: nn.Module, logits_TE: Tensor, experts_TK: Tensor | None = None) -> Selection:
+def rule(router: Any, logits_TE: Tensor, experts_TK: Tensor | None = None) -> Selection:
     """What `router` would choose if its matrix had given `logits_TE`: its own code, its own bias and groups."""
     width = next(p for name, p in router.named_parameters(recurse=False) if name == "weight").shape[-1]
     choice = _Choice(router.top_k, logits_TE, experts_TK)

@@ -1,5 +1,6 @@
 """The class that transformers has for a release, built without memory: every weight is on the meta device."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,8 +43,8 @@ def _settings(library: Any, config: dict[str, Any], path: str) -> Any:
         if isinstance(kind, str) and kind in known:
             return known[kind].from_dict(config)
         for name in names:
-            found = getattr(library, name, None)
-            if isinstance(found, type) and issubclass(found, library.PreTrainedModel):
+            found: Any = getattr(library, name, None)
+            if inspect.isclass(found) and issubclass(found, library.PreTrainedModel):
                 return found.config_class.from_dict({key: value for key, value in config.items() if key != "model_type"})
     except Exception as error:
         raise Day0Error(f"transformers cannot read this configuration: {_first(error)}", path) from error

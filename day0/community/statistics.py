@@ -21,11 +21,11 @@ def compare(ours: Tensor, truth: Tensor, reference: Tensor | None, dtype: torch.
     ours_TX, truth_TX, reference_TX = (torch.nan_to_num(t, nan=0.0, posinf=0.0, neginf=0.0) for t in wide)
     scale = _rms(truth_TX)
     own, other = _rms(ours_TX - truth_TX), _rms(reference_TX - truth_TX)
-    rows = _row_ratios(ours_TX - truth_TX, reference_TX - truth_TX, truth_TX, budget)
+    ratio_T, uneven_T = _row_ratios(ours_TX - truth_TX, reference_TX - truth_TX, truth_TX, budget)
     return Errors(
         ours=_share(own, scale), reference=_share(other, scale), budget=budget, finite=finite,
-        ratio=_share(own, max(other, budget * scale)), row_ratio=float(rows.max()) if len(rows) else 0.0,
-        row=int(rows.argmax()) if len(rows) else 0, elements=truth_TX.numel(), **_bias(ours_TX, truth_TX, ROUNDOFF[name]),
+        ratio=_share(own, max(other, budget * scale)), row_ratio=float(ratio_T.max()), row=int(ratio_T.argmax()),
+        reference_row=float(uneven_T.max()), elements=truth_TX.numel(), **_bias(ours_TX, truth_TX, ROUNDOFF[name]),
     )  # fmt: skip
 
 
@@ -34,18 +34,21 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _row_ratios(own_TX: Tensor, other_TX: Tensor, truth_TX: Tensor, budget: float) -> Tensor:
-    """Our error of each row to the reference's there, which counts at least as much as in the tensor as a whole."""
+def _row_ratios(own_TX: Tensor, other_TX: Tensor, truth_TX: Tensor, budget: float) -> tuple[Tensor, Tensor]:
+    """Errors of rows: ours to the reference's, which counts at least as much as in the whole tensor; the reference's to its usual."""
     usual = max(budget, _share(_rms(other_TX), _rms(truth_TX)))
     floor_T = truth_TX.pow(2).mean(-1).sqrt() * usual
     other_T = other_TX.pow(2).mean(-1).sqrt()
     own_T = own_TX.pow(2).mean(-1).sqrt()
     ratio_T = own_T / torch.maximum(other_T, floor_T)
-    return torch.where(own_T == 0, 0.0, ratio_T)
+    return torch.where(own_T == 0, 0.0, ratio_T), torch.where(other_T == 0, 0.0, other_T / floor_T)
 
 
 def _bias(ours_TX: Tensor, truth_TX: Tensor, unit: float) -> dict[str, float]:
-    """Mean error in the direction of the truth, in unit roundoffs, and the standard error of that mean; small values are left out, where cancellation rules."""
+    """Mean error in the direction of the truth, in unit roundoffs, and the standard error of that mean.
+
+    Small values, where cancellation rules, are left out.
+    """
     magnitude = truth_TX.abs()
     kept = magnitude > magnitude.pow(2).mean().sqrt() / 4
     if kept.sum() < 2:

@@ -76,8 +76,8 @@ class Demand:
 
     def least_cards(self) -> int:
         """1 when one card has room, else cards whose memory together would hold the bytes, at the least."""
-        card, memory = self.card(), max(1, self.machine.card.memory)
-        return 1 if card.free >= 0 else max(2, ceil(card.needed / memory))
+        card = self.card()
+        return 1 if card.free >= 0 else max(2, ceil(card.needed / self.machine.card.memory))
 
     def under(self, **changes: Any) -> "Demand":
         """The same release and machine under a changed workload."""
@@ -106,8 +106,8 @@ class Demand:
 
 
 def amount(count: int) -> str:
-    """Bytes in words, three digits."""
-    return f"{count / (1 << 30):.3g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.3g} MiB"
+    """Bytes in words."""
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
 
 
 def largest(holds: Callable[[int], bool], limit: int = 1 << 40) -> int:

@@ -19,6 +19,7 @@ from day0.engine.state import State
 from day0.engine.weights import load
 from day0.ops.route import scores, weigh
 from day0.spec.lazy import torch_dtype
+from day0.spec.ops import Phase
 from day0.spec.registry import backends
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.rope import Rope
@@ -33,7 +34,7 @@ class Call:
 
     layer: int | None
     place: str  # "mixer", "ffn", "residual"; empty outside the layers
-    phase: str
+    phase: Phase
     op: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -50,7 +51,7 @@ class LayerResult:
     hidden_TD: Tensor  # stream after the layer
     parts: dict[str, Tensor]  # "mixer", "ffn" → what the sublayer added, [T, D]
     scores_TE: Tensor | None  # router logits; None without a router
-    experts_TK: Tensor | None  # chosen (or forced) experts
+    experts_TK: Tensor | None  # experts that the router chose, also where others were forced
     weights_TK: Tensor | None  # their factors
 
 
@@ -161,9 +162,9 @@ class Probe:
             if op != "route":
                 return result
             logits_TE, _, rule = args[:3]
+            self._routes.append((logits_TE, *result))
             if self._forced_TK is not None:
                 result = (weigh(scores(logits_TE, rule), self._forced_TK, rule), self._forced_TK)
-            self._routes.append((logits_TE, *result))
             return result
 
         return observed

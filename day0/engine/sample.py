@@ -87,6 +87,7 @@ class SamplerState:
         logits_W -= s.frequency_penalty * self._counts_W + s.presence_penalty * generated_W
 
 
+@torch.inference_mode()
 def choose(logits_BW: torch.Tensor, states: Sequence[SamplerState]) -> list[Choice]:
     """The next token of each sequence, which its state remembers; `logits_BW` is float32 and stays as it is.
 
@@ -113,6 +114,7 @@ def choose(logits_BW: torch.Tensor, states: Sequence[SamplerState]) -> list[Choi
     return choices
 
 
+@torch.inference_mode()
 def score(logits_NW: torch.Tensor, tokens: Sequence[int], alternatives: Sequence[int]) -> list[TokenScore]:
     """Log-probabilities of `tokens` and of the best `alternatives` of each row, in the model's own distribution.
 

@@ -53,13 +53,17 @@ def grid(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
 
 
 def block_size(pairs: Iterator[tuple[tuple[int, ...], tuple[int, ...]]], config: Mapping[str, Any]) -> Block | None:
-    """The one block of a release: the configured one where it fits a (weight, grid) shape at all, else the one that fits most."""
+    """The one block of a release: the configured one where it fits any (weight, grid) shape, else the one that fits most.
+
+    Against the configuration only a square block is believed: a damaged grid fits some rectangle.
+    """
     shapes = Counter(pairs)
     stated = configured(config)
     if stated is not None and any(scale == grid(weight, stated) for weight, scale in shapes):
         return stated
     votes: Counter[Block] = Counter()
-    for candidate in {block for weight, scale in shapes for block in _candidates(weight, scale)}:
+    candidates = {block for weight, scale in shapes for block in _candidates(weight, scale)}
+    for candidate in (block for block in candidates if stated is None or block[0] == block[1]):
         votes[candidate] = sum(count for (weight, scale), count in shapes.items() if scale == grid(weight, candidate))
     return max(votes, key=lambda block: (votes[block], _likelihood(block)), default=None)
 

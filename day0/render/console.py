@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from day0.spec.reports.base import Report
 
@@ -28,9 +29,22 @@ def show(report: Report, view: Callable[..., RenderableType], *, json: bool = Fa
     elif yaml:
         sys.stdout.write(report.to_yaml())
     else:
-        console().print(view(report))
+        draw(view(report))
+
+
+def draw(renderable: RenderableType, stream: TextIO | None = None, *, wrap: bool = True) -> None:
+    """Print on `stream` (default: stdout); without a terminal no line ends in blanks. Without `wrap` long lines stay whole."""
+    stream = stream or sys.stdout
+    screen = console(stream)
+    if screen.is_terminal:
+        screen.print(renderable, soft_wrap=not wrap)
+        return
+    with screen.capture() as captured:
+        screen.print(renderable, soft_wrap=not wrap)
+    stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    stream.flush()
 
 
 def note(text: str) -> None:
     """One line on stderr: a hint, what comes next, where a report lies."""
-    console(sys.stderr).print(text, markup=False)
+    draw(Text(text), sys.stderr, wrap=False)

@@ -52,7 +52,7 @@ def bars(card: CardRow, memory: int) -> Table:
 
 
 def share(count: int, memory: int) -> str:
-    return f"{100 * count / memory:.1f} %" if memory else "–"
+    return f"{100 * count / memory:.1f} %"
 
 
 def figures(report: PlanMemoryReport) -> list[tuple[str, str]]:

@@ -1,43 +1,70 @@
-"""Progress on stderr: bars on a terminal, one line for each finished piece of work elsewhere."""
+"""Progress on stderr: bars on a terminal, elsewhere one line for each piece of work that took a while."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from day0.render.console import console
-from day0.spec.progress import Progress as Listener
+
+WORTH = 1.0  # seconds of work that are worth a line
 
 
 @contextmanager
-def progress() -> Iterator[Listener]:
-    """A listener to hand to a stage; what it hears is shown until the block ends."""
+def progress(quiet: bool = False) -> Iterator["Bars | Lines"]:
+    """A listener to hand to a stage; what it hears is shown until the block ends. `quiet` writes no lines where there is no terminal."""
     screen = console(sys.stderr)
-    if not screen.is_terminal:
-        yield Lines()
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=screen, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+    listener = Bars(screen) if screen.is_terminal else Lines(quiet)
+    try:
+        yield listener
+    finally:
+        listener.clear()
 
-        def listen(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
 
-        yield listen
+class Bars:
+    """One bar a task; they are gone when all tasks are done, so that other output stays in order."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.tasks: dict[str, TaskID] = {}
+        self.bars: Progress | None = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self.bars is None:
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+            self.bars = Progress(*columns, console=self.screen, transient=True, redirect_stdout=False, redirect_stderr=False)
+            self.bars.start()
+        if what not in self.tasks:
+            self.tasks[what] = self.bars.add_task(what, total=total)
+        self.bars.update(self.tasks[what], completed=done, total=total)
+        if done >= total:
+            self.bars.remove_task(self.tasks.pop(what))
+        if not self.tasks:
+            self.clear()
+
+    def clear(self) -> None:
+        """Take all bars away."""
+        if self.bars is not None:
+            self.bars.stop()
+        self.bars, self.tasks = None, {}
 
 
 class Lines:
     """Says what is done when it is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
         self.started: dict[str, float] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        start = self.started.setdefault(what, time.monotonic())
+        self.started.setdefault(what, time.monotonic())
         if done >= total:
-            print(f"{what}: {time.monotonic() - start:.1f} s", file=sys.stderr)
-            del self.started[what]
+            took = time.monotonic() - self.started.pop(what)
+            if took > WORTH and not self.quiet:
+                print(f"{what}: {took:.1f} s", file=sys.stderr)
+
+    def clear(self) -> None:
+        """Lines stay."""

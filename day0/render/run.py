@@ -1,7 +1,7 @@
 """The answers of `day0 run` as they come, and what they cost."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rich.console import RenderableType
@@ -45,6 +45,21 @@ class Answers:
         if text:
             self.out.write(text)
             self.out.flush()
+
+
+def speaker(hear: Callable[[int, Output], None]) -> Callable[[int, Output], None]:
+    """Writes the answers of a conversation as they come, after `hear` took them."""
+
+    def say(place: int, output: Output) -> None:
+        hear(place, output)
+        sys.stdout.write(output.text + ("\n" if output.finish else ""))
+        sys.stdout.flush()
+
+    return say
+
+
+def silent(_place: int, _output: Output) -> None:
+    """For programs, which read the report."""
 
 
 def metrics(report: RunReport) -> RenderableType:

@@ -1,15 +1,12 @@
-"""What the service says about itself: models, health, metrics, and its tokenizer."""
+"""What the service says about itself: models, health and metrics."""
 
 from typing import Any
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from day0.serve import messages
-from day0.serve.errors import ApiError, invalid, json_response
-from day0.serve.schemas import DetokenizeBody, TokenizeBody
+from day0.serve.errors import ApiError, json_response
 from day0.serve.service import Service
 from day0.spec.errors import Day0Error
 
@@ -17,7 +14,7 @@ from day0.spec.errors import Day0Error
 def router(service: Service) -> APIRouter:
     """The routes on one service."""
     routes = APIRouter()
-    settings, runner, tokenizer = service.settings, service.runner, service.tokenizer
+    settings, runner = service.settings, service.runner
 
     @routes.get("/v1/models")
     async def models() -> Response:
@@ -31,35 +28,18 @@ def router(service: Service) -> APIRouter:
             raise ApiError(404, f"there is no model {name[:100]!r} here", param="model", code="model_not_found")
         return json_response(_model(service))
 
-    @routes.api_route("/health", methods=["GET", "HEAD"])
+    @routes.get("/health")
+    @routes.head("/health", include_in_schema=False)
     async def health() -> Response:
         """200 when requests are answered; 503 with the reason when not."""
         return json_response(_health(service), 200 if runner.state == "ready" else 503)
 
-    @routes.api_route("/metrics", methods=["GET", "HEAD"])
+    @routes.get("/metrics")
+    @routes.head("/metrics", include_in_schema=False)
     async def metrics() -> Response:
         """Prometheus' text format."""
         runner.snapshot()
         return Response(runner.metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    @routes.post("/tokenize")
-    async def tokenize(body: TokenizeBody) -> Response:
-        """Token ids of a text or a conversation."""
-        if (body.prompt is None) == (body.messages is None):
-            raise invalid("give either prompt or messages", "prompt")
-        if body.prompt is not None:
-            tokens = await run_in_threadpool(tokenizer.encode, body.prompt, body.add_special_tokens)
-        else:
-            names = {"add_generation_prompt": body.add_generation_prompt}
-            tokens = await run_in_threadpool(messages.prompt, tokenizer, body.messages or [], names)
-        return json_response({"tokens": tokens, "count": len(tokens), "max_model_len": settings.context})
-
-    @routes.post("/detokenize")
-    async def detokenize(body: DetokenizeBody) -> Response:
-        """Text of token ids."""
-        if any(token >= settings.vocab for token in body.tokens):
-            raise invalid(f"token ids of this model are below {settings.vocab}", "tokens")
-        return json_response({"prompt": await run_in_threadpool(tokenizer.decode, body.tokens, True)})
 
     return routes
 

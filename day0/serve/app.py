@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 import day0
 from day0.engine.text import Tokenizer
-from day0.serve import about, chat, completions, errors
+from day0.serve import about, chat, completions, errors, tokens
 from day0.serve.gate import Gate
 from day0.serve.runner import Runner
 from day0.serve.service import Service
@@ -28,6 +28,6 @@ def create_app(runner: Runner, tokenizer: Tokenizer, settings: Settings) -> ASGI
     app = FastAPI(title="day0", version=day0.__version__, lifespan=lifespan)
     errors.install(app)
     service = Service(runner=runner, tokenizer=tokenizer, settings=settings)
-    for part in (about, chat, completions):
+    for part in (about, chat, completions, tokens):
         app.include_router(part.router(service))
     return Gate(app, keys=settings.api_keys, max_body=settings.max_body)

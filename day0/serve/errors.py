@@ -86,7 +86,9 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     if first["type"] == "json_invalid":
         return invalid(f"the body is not valid JSON: {first.get('ctx', {}).get('error', '')}"[:LONGEST])
     param = field(first["loc"])
-    return invalid(f"{param or 'body'}: {first['msg']}"[:LONGEST], param)
+    if param is None:
+        return invalid("the body is not a JSON object; send one with `Content-Type: application/json`")
+    return invalid(f"{param}: {first['msg']}"[:LONGEST], param)
 
 
 def field(place: Sequence[Any]) -> str | None:

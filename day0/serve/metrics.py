@@ -43,6 +43,7 @@ class Metrics:
         self._success = self._counter("request_success", "Requests that ended, by reason.", "finished_reason")
         self._rejected = self._counter("admission_rejections", "Requests that were turned away, by reason.", "reason")
         self.ends: Tally[str] = Tally()  # how requests ended
+        self.rejected = self.read = self.generated = 0  # requests turned away; tokens of prompts that were answered; tokens generated
         self.first, self.whole = deque[float](maxlen=KEPT), deque[float](maxlen=KEPT)  # seconds of the latest requests
         self._courses: dict[str, Course] = {}
 
@@ -63,6 +64,7 @@ class Metrics:
                 self._between.observe((now - course.last) / len(output.tokens))
             course.last, course.tokens = now, course.tokens + len(output.tokens)
             self.generation_tokens.inc(len(output.tokens))
+            self.generated += len(output.tokens)
         if output.finish:
             self.end(output.id, output.finish)
 
@@ -77,11 +79,13 @@ class Metrics:
             self.whole.append(time.monotonic() - course.asked)
             self._whole.observe(self.whole[-1])
             self.prompt_tokens.inc(course.prompt)
+            self.read += course.prompt
             self._prompt.observe(course.prompt)
             self._answer.observe(course.tokens)
 
     def reject(self, reason: str) -> None:
         """A request was turned away."""
+        self.rejected += 1
         self._rejected.labels(**self._labels, reason=reason).inc()
 
     def text(self) -> bytes:

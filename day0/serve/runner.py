@@ -103,7 +103,7 @@ class Runner:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join(PATIENCE)
-        self._end_all(unavailable("the server is shutting down", "shutting_down"))
+        self._call(self._end_all, unavailable("the server is shutting down", "shutting_down"))
 
     def snapshot(self) -> None:
         """Bring the gauges up to date."""
@@ -154,6 +154,8 @@ class Runner:
         return not self._closing
 
     def _hear(self, what: str, done: int, total: int) -> None:
+        if self._closing:
+            raise Day0Error(f"interrupted while the model was being loaded ({what})")
         self.phase, self.progress = what, done / total if total else 0.0
 
     def _deliver(self, outputs: Sequence[Output]) -> None:
@@ -163,8 +165,7 @@ class Runner:
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         """Run on the loop, unless that has ended."""
-        assert self._loop is not None
-        if not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _dispatch(self, outputs: Sequence[Output]) -> None:

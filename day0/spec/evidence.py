@@ -35,6 +35,7 @@ class Errors:
     ratio: float = 0.0  #: ours to the larger of reference and budget
     row_ratio: float = 0.0  #: the same of the worst row
     row: int = 0  #: that row
+    reference_row: float = 0.0  #: error of the reference in its own worst row, to its error as a whole: how uneven rows are by nature
     bias: float = 0.0  #: mean error towards larger magnitude, in unit roundoffs of the type; 0 when rounding is fair
     bias_error: float = 0.0  #: standard error of that mean
     elements: int = 0  #: compared

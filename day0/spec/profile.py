@@ -20,7 +20,7 @@ class Profile(Strict):
     arch: str = Field(default="", description='architecture that compilers know it by, such as "sm_90"; empty where it does not matter')
     marketing_gb: float = Field(gt=0, description="memory of one card as it is sold, in units of 1e9 bytes")
     usable_gib: float | None = Field(
-        default=None, gt=0, description="memory that an engine sees on one card, in GiB; when unknown, marketing_gb counts, as 1e9 bytes each"
+        default=None, gt=0, description="memory that an engine sees on one card, in GiB; when unknown, that of marketing_gb"
     )
     bandwidth_gbs: float | None = Field(default=None, gt=0, description="memory bandwidth of one card, 1e9 bytes a second")
     bandwidth_efficiency: float | None = Field(default=None, gt=0, le=1, description="share of the bandwidth that was reached")

@@ -1,23 +1,26 @@
 """`day0 adapt`: every stage in order, each from the reports before it, until one says no.
 
-Reads a release and a machine. Leaves the reports of all stages that ran.
+Reads a release and a machine. Leaves the reports of the stages that ran.
 Exit codes of the command: 0 every stage said yes; 1 one said no; 2 one could not work.
 """
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from day0.spec.machine import Machine
 from day0.spec.progress import Progress, silent
 from day0.spec.record import record
+from day0.spec.reports.adapt import AdaptReport, StageRow
 from day0.spec.reports.base import Report
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
+from day0.spec.reports.run import RunReport
 from day0.spec.workload import Workload
 from day0.stages.chain import Chain
 
-YES = {"sound", "fits", "complete", "pass", "answered", "serves"}  # verdicts that let the chain go on
+YES = frozenset({"sound", "fits", "complete", "pass", "answered", "serves"})  # verdicts that let the chain go on
 
 
 @record
@@ -28,30 +31,40 @@ class Wanted:
     machine: Machine  #: to plan for and to run on
     workload: Workload  #: to plan for
     layers: str = "all"  #: that are validated, as `day0 validate --layer` takes them
-    question: str = "What is the capital of France?"  #: asked by run and over HTTP
+    question: str = "What is the capital of France?"  #: asked by run, and again over HTTP
+    max_new: int = 64  #: tokens of the answer at the most
     serve: bool = True  #: whether the service is started and asked
 
 
-def adapt(chain: Chain, wanted: Wanted, progress: Progress = silent) -> Iterator[Report]:
-    """Each stage's report once it is written; the last one says no, or there is none left."""
-    stages: list[Callable[[Chain, Wanted, Progress], Report]] = [_inspect, _plan, _map, _validate, _run, *([_serve] if wanted.serve else [])]
-    for stage in stages:
+def adapt(chain: Chain, wanted: Wanted, hear: Callable[[Report, StageRow], None], progress: Progress = silent) -> AdaptReport:
+    """Run the chain; `hear` gets each stage's report once it is written."""
+    rows = []
+    for stage in (_inspect, _plan, _map, _validate, _run, *((_serve,) if wanted.serve else ())):
+        start = time.perf_counter()
         report = stage(chain, wanted, progress)
-        chain.write(report)
-        yield report
-        if not says_yes(report):
-            return
+        path, seconds = chain.write(report), time.perf_counter() - start
+        said = str(getattr(report, "verdict", ""))
+        rows.append(StageRow(stage=report.STAGE, verdict=said, yes=said in YES, path=str(path), seconds=seconds))
+        hear(report, rows[-1])
+        if not rows[-1].yes:
+            break
+    return AdaptReport(
+        verdict="adapted" if rows[-1].yes else "stopped",
+        model=chain.model,
+        machine=wanted.machine.name,
+        question=wanted.question,
+        answer=chain.read(RunReport).answers[0].text if any(row.stage == RunReport.STAGE for row in rows) else None,
+        stages=rows,
+    )
 
 
-def says_yes(report: Report) -> bool:
-    """Whether the stage's answer lets the chain go on."""
-    return getattr(report, "verdict", "") in YES
+# Stages are imported when they are reached: what is wrong with a folder or a plan is said before torch is loaded.
 
 
-def _inspect(_chain: Chain, wanted: Wanted, _progress: Progress) -> Report:
+def _inspect(_chain: Chain, wanted: Wanted, progress: Progress) -> Report:
     from day0.stages.inspect import inspect
 
-    return inspect(wanted.released)
+    return inspect(wanted.released, progress=progress)
 
 
 def _plan(chain: Chain, wanted: Wanted, _progress: Progress) -> Report:
@@ -69,16 +82,22 @@ def _map(chain: Chain, wanted: Wanted, _progress: Progress) -> Report:
 def _validate(chain: Chain, wanted: Wanted, progress: Progress) -> Report:
     from day0.stages.validate import validate
 
-    reports = chain.read(InspectReport), chain.read(PlanMemoryReport), chain.read(MapOpsReport)
-    return validate(*reports, layers=wanted.layers)
+    inspected, plan, mapped = chain.read(InspectReport), chain.read(PlanMemoryReport), chain.read(MapOpsReport)
+    return validate(inspected, plan, mapped, layers=wanted.layers, progress=progress)
 
 
 def _run(chain: Chain, wanted: Wanted, progress: Progress) -> Report:
     from day0.spec.request import Sampling
-    from day0.stages.opening import Opening
+    from day0.stages.opening import open_chain
     from day0.stages.prompt import Reader
     from day0.stages.run import run
 
-    opening = Opening.of(chain)
-    prompt = Reader(opening.tokenizer, opening.plan.workload.context, max_new=64).read(wanted.question)
+    opening = open_chain(chain, "native")
+    prompt = Reader(opening.tokenizer, opening.context, max_new=wanted.max_new).read(wanted.question)
     return run(opening.start(profile=True, progress=progress), [[prompt]], Sampling(), (), lambda _place, _output: None)
+
+
+def _serve(chain: Chain, wanted: Wanted, progress: Progress) -> Report:
+    from day0.stages.rehearsal import rehearse
+
+    return rehearse(chain, wanted.question, wanted.max_new, progress)

@@ -12,7 +12,7 @@ from day0.spec.reports.validate import LayerRow, ModelRow, OperatorRow, Selectio
 LARGEST = 1e30  # stands for infinity, which JSON has no word for
 
 
-def rows(evidence: Iterable[Evidence]) -> dict[str, list[Any]]:
+def rows(evidence: Iterable[Evidence]) -> dict[str, Any]:
     """Field of the report → its rows."""
     kept = list(evidence)
 

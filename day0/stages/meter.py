@@ -10,7 +10,6 @@ from day0.spec.request import Output, Request
 from day0.stages.opening import Opened
 
 
-
 class Meter:
     """Watches the steps of one or several batches."""
 

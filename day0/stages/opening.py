@@ -84,10 +84,9 @@ class Opening:
     def _engine(self, _profile: bool, _progress: Progress) -> Executor:
         from day0.checkpoint.folder import Checkpoint
         from day0.community.executor import Community
-        from day0.community.queue import Queue
         from day0.spec.lazy import torch_dtype
 
-        return Queue(Community.open(Checkpoint.open(self.folder), torch_dtype(self.dtype), self.device, self.tokenizer))
+        return Community.open(Checkpoint.open(self.folder), torch_dtype(self.dtype), self.device, self.tokenizer)
 
 
 @dataclass(frozen=True, kw_only=True)

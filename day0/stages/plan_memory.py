@@ -30,7 +30,7 @@ from day0.spec.reports.plan_memory import (
     TensorGroup,
     WeightPool,
     WorkloadRow,
-)  # fmt: skip
+)
 from day0.spec.workload import Workload
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
@@ -44,6 +44,8 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
         raise Day0Error(problem, release.folder, hint="a plan without it would be too small; run `day0 inspect` on it")
+    if machine.card.memory <= 0:
+        raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     demand = Demand(release, complete(workload, release), machine)
     card = demand.card()
     return PlanMemoryReport(

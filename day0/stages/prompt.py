@@ -40,9 +40,13 @@ class Reader:
         """A batch of one for each line that says something; each prompt holds the whole conversation."""
         if not self.chat:
             raise Day0Error("this release has no chat template", self.tokenizer.folder, hint="leave out --chat to continue plain text")
-        for line in filter(None, map(str.strip, lines)):
-            said.messages += [{"role": "user", "content": line}, {"role": "assistant", "content": ""}]
-            yield [self._prompt(line, self.tokenizer.encode(self.tokenizer.chat(said.messages[:-1])))]
+        return ([self._turn(line, said)] for line in map(str.strip, lines) if line)
+
+    def _turn(self, line: str, said: "Conversation") -> Prompt:
+        said.messages.append({"role": "user", "content": line})
+        prompt = self._prompt(line, self.tokenizer.encode(self.tokenizer.chat(said.messages)))
+        said.messages.append({"role": "assistant", "content": ""})
+        return prompt
 
     def _prompt(self, text: str, tokens: list[int]) -> Prompt:
         room = self.context - len(tokens)

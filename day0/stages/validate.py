@@ -40,10 +40,10 @@ from day0.stages.verdict import Verdict
 Inputs = Literal["reference", "random"]
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
 WORK = 2e12  # multiplications that one layer's run may cost
-TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or they are not.
+TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or not.
 The promise is harder. In 1962 a hyphen was left out of 1 line of guidance code, and 293 seconds after launch the rocket was destroyed.
-Ask a model where the Danube ends, how many legs a spider has, or for the 17th prime: (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47,
-53, 59). It answers in whole sentences whether or not its rotary tables are right. "Fluency is no evidence", she said; "show me the error."
+Ask a model where the Danube ends, how many legs a spider has, or for the 17th prime: (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41,
+43, 47, 53, 59). It answers in whole sentences whether or not its rotary tables are right. "Fluency is no evidence", she said; "show me."
 def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un cercle, круг, 円
 """
 

@@ -3,9 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Literal
 
 from day0.spec.evidence import (
-    RUNGS, Evidence, LayerEvidence, ModelEvidence, OperatorEvidence, RotaryEvidence, Rung, SelectionEvidence, WeightEvidence,
+    RUNGS,
+    Evidence,
+    LayerEvidence,
+    ModelEvidence,
+    OperatorEvidence,
+    RotaryEvidence,
+    Rung,
+    SelectionEvidence,
+    WeightEvidence,
 )  # fmt: skip
 from day0.spec.finding import Finding
 from day0.spec.registry import checks
@@ -35,8 +44,8 @@ class Verdict:
         for one in evidence:
             self._judge(one)
         judged = sum(self._judged.values()) - before
-        verdict = "fail" if len(self._failed) > failed else "pass"
-        self.rungs.append(RungRow(name=name, verdict=verdict if judged else "not run", checks=judged, seconds=round(seconds, 3)))
+        verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
+        self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
     @property
     def passed(self) -> bool:
@@ -60,16 +69,15 @@ class Verdict:
             if len(told) > EACH:
                 rows.append(Finding(code=code, status=told[-1].status, subject=f"{len(told) - EACH} more", found="of the same kind"))
         order = {"fail": 0, "warn": 1, "unknown": 2, "pass": 3}
-        rows += [
-            Finding(code=code, status="pass", subject=f"{count} measurements") for code, count in self._judged.items() if code not in self._told
-        ]
+        quiet = {code: count for code, count in self._judged.items() if code not in self._told}
+        rows += [Finding(code=code, status="pass", subject=f"{count} measurements") for code, count in quiet.items()]
         return [FindingRow.model_validate(asdict(row)) for row in sorted(rows, key=lambda row: (order[row.status], row.code))]
 
     def _judge(self, evidence: Evidence) -> None:
         for _, check in checks().items():
-            kind, rung = KINDS.get(check.scope, (None, "weights"))
-            if kind is None or not isinstance(evidence, kind):
+            if check.scope not in KINDS or not isinstance(evidence, KINDS[check.scope][0]):
                 continue
+            rung = KINDS[check.scope][1]
             self._judged[check.code] += 1
             for finding in check.run(evidence):
                 self._told.setdefault(check.code, []).append(finding)

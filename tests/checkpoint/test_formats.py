@@ -8,7 +8,10 @@ import torch
 from day0.formats import fp8_block, plain
 from day0.spec.format import TensorHeader
 
-SHAPES = [((200, 300), (128, 128)), ((576, 1536), (128, 128)), ((1, 1000), (128, 128)), ((63, 64), (32, 16)), ((8, 256), (1, 128)), ((256, 256), (128, 128))]
+SQUARE = (128, 128)
+SHAPES = [
+    ((200, 300), SQUARE), ((576, 1536), SQUARE), ((1, 1000), SQUARE), ((256, 256), SQUARE), ((63, 64), (32, 16)), ((8, 256), (1, 128)),
+]  # fmt: skip
 
 
 def e4m3(code: int) -> float:
@@ -151,3 +154,4 @@ def test_wrong_grid_and_no_scale_are_not_taken() -> None:
     good = {"a.weight": ("F8_E4M3", (256, 256)), "a.weight_scale_inv": ("F32", (2, 2))}
     bad = {"b.weight": ("F8_E4M3", (256, 256)), "b.weight_scale_inv": ("F32", (1, 2)), "c.weight": ("F8_E4M3", (256, 256))}
     assert recognised(headers(**good, **bad), {"weight_block_size": [128, 128]}) == {"a.weight": (128, 128)}
+    assert recognised(headers(**bad), {"weight_block_size": [128, 128]}) == {}

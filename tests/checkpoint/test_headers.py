@@ -22,7 +22,8 @@ def findings(folder: Path, header: str | dict, data: int = 0):
 
 
 def test_reads_what_safetensors_wrote(tmp_path: Path) -> None:
-    tensors = {"b": torch.arange(6).reshape(2, 3).float(), "a": torch.ones(5, dtype=torch.bfloat16), "empty": torch.zeros(0, 4), "one": torch.tensor(2.0)}
+    tensors = {"b": torch.arange(6).reshape(2, 3).float(), "a": torch.ones(5, dtype=torch.bfloat16)}
+    tensors |= {"empty": torch.zeros(0, 4), "one": torch.tensor(2.0)}
     save_file(tensors, tmp_path / "x.safetensors", metadata={"format": "pt"})
     shard = read_shard(tmp_path, "x.safetensors")
     raw = (tmp_path / "x.safetensors").read_bytes()
@@ -39,7 +40,9 @@ def test_order_of_entries_is_free(tmp_path: Path) -> None:
     assert findings(tmp_path, dict(shuffled), size) == ()
 
 
-@pytest.mark.parametrize(("cut", "tail", "code", "status", "word"), [(7, 0, "D0110", "fail", "7 bytes"), (0, 16, "D0113", "warn", "16 bytes after")])
+@pytest.mark.parametrize(
+    ("cut", "tail", "code", "status", "word"), [(7, 0, "D0110", "fail", "7 bytes"), (0, 16, "D0113", "warn", "16 bytes after")]
+)
 def test_length_of_the_file(tmp_path: Path, cut: int, tail: int, code: str, status: str, word: str) -> None:
     write_shard(tmp_path / "x.safetensors", TWO, cut=cut, tail=tail)
     finding = only(read_shard(tmp_path, "x.safetensors").findings)

@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from day0.render.console import console
+from day0.render.console import console, draw
 from day0.render.numbers import count, seconds, size, tokens
 from day0.render.progress import progress
 from day0.render.run import Answers
-from day0.render.table import verdict
+from day0.render.table import facts, verdict
 from day0.spec.request import Output
 
 
@@ -61,13 +61,21 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn(Terminal()) == "fits\n"
 
 
-def test_progress_without_a_terminal_is_one_line_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("took", "said"), [(4.2, "reading weights: 4.2 s\n"), (0.2, "")])
+def test_progress_without_a_terminal_is_one_line_a_task(
+    took: float, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 0.0, took])
+    monkeypatch.setattr("day0.render.progress.time.monotonic", lambda: next(clock))
     with progress() as listen:
-        listen("reading weights", 1, 3), listen("reading weights", 3, 3)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("reading weights: ")
-    assert err.count("\n") == 1
+        listen("reading weights", 1, 3)
+        listen("reading weights", 3, 3)
+    assert capsys.readouterr() == ("", said)
+
+
+def test_lines_without_a_terminal_do_not_end_in_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    draw(facts([("a", "1"), ("long name", "long value")]))
+    assert capsys.readouterr().out == "a          1\nlong name  long value\n"
 
 
 def news(text: str, done: bool = False) -> Output:

@@ -74,8 +74,8 @@ def test_what_a_person_sees(reports: str, capsys: pytest.CaptureFixture[str], op
 
 
 @pytest.mark.parametrize(("options", "told"), [
-    (["--machine", "h300"], "no machine named"), (["--context", "long"], "not a number of tokens"), (["--dtype", "fp4"], "cannot compute in"),
-    (["--batch", "0"], "batch"), (["--machine", "rtx"], "rtx4090"),
+    (["--machine", "h300"], "no machine named"), (["--context", "long"], "not a number of tokens"),
+    (["--dtype", "fp4"], "cannot compute in"), (["--batch", "0"], "batch"), (["--machine", "rtx"], "rtx4090"),
 ])  # fmt: skip
 def test_a_wrong_option_is_2(reports: str, capsys: pytest.CaptureFixture[str], options: list[str], told: str) -> None:
     assert main(["plan-memory", "--reports", reports, *options]) == 2

@@ -10,10 +10,11 @@ from day0.spec.model import Model
 from day0.spec.registry import families
 
 GIB = 1 << 30
-DECODER = {"hidden_size": 64, "vocab_size": 64, "intermediate_size": 64, "max_position_embeddings": 1 << 20, "rms_norm_eps": 1e-6}
+DECODER = {"hidden_size": 64, "vocab_size": 64, "intermediate_size": 64, "max_position_embeddings": 1 << 20}
 LATENT = DECODER | {
-    "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
-    "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1, "n_group": 8, "topk_group": 4,
+    "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
+    "n_group": 8, "topk_group": 4,
     "num_hidden_layers": 61, "first_k_dense_replace": 3, "routed_scaling_factor": 2.5, "rope_theta": 10000,
 }  # fmt: skip
 GROUPED = DECODER | {"num_key_value_heads": 8, "head_dim": 128, "rope_theta": 1e6}
@@ -25,7 +26,8 @@ FIGURES = [
     ("Qwen2.5-72B", "llama", GROUPED | {"model_type": "qwen2", "num_hidden_layers": 80, "num_attention_heads": 64}, 327_680, ISCA),
     ("Llama-3.1-405B", "llama", GROUPED | {"model_type": "llama", "num_hidden_layers": 126, "num_attention_heads": 128}, 516_096, ISCA),
     (
-        "Qwen3-Coder-480B", "qwen3_moe", GROUPED | EXPERTS | {"model_type": "qwen3_moe", "num_hidden_layers": 62, "num_attention_heads": 96},
+        "Qwen3-Coder-480B", "qwen3_moe",
+        GROUPED | EXPERTS | {"model_type": "qwen3_moe", "num_hidden_layers": 62, "num_attention_heads": 96},
         62 * GIB // 262_144, "vllm-project/recipes pull request 12: 62.00 GiB for 262,144 tokens",
     ),
     (

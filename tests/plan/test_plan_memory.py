@@ -191,6 +191,11 @@ def test_a_machine_whose_memory_nobody_vouches_for() -> None:
     assert report.machine.machine() == find_machine("ascend_910b")
 
 
+def test_a_machine_without_memory() -> None:
+    with pytest.raises(Day0Error, match="has no memory left"):
+        plan("llama", memory=0)
+
+
 def test_an_incomplete_checkpoint_is_not_planned(tmp_path: Path) -> None:
     source = checkpoint("llama")
     for path in source.iterdir():
@@ -200,7 +205,8 @@ def test_an_incomplete_checkpoint_is_not_planned(tmp_path: Path) -> None:
         plan_memory(inspect(tmp_path), machine(GIB), Workload())
 
 
-WORKLOADS = {"context": st.integers(1, 5000), "batch": st.integers(1, 40), "chunk": st.integers(1, 2000), "page_size": st.sampled_from([1, 16, 64])}
+PAGES = st.sampled_from([1, 16, 64])
+WORKLOADS = {"context": st.integers(1, 5000), "batch": st.integers(1, 40), "chunk": st.integers(1, 2000), "page_size": PAGES}
 NAMES = st.sampled_from(["llama", "deepseek_v3-fp8", "qwen3_moe"])
 
 

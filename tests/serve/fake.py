@@ -2,14 +2,13 @@
 
 import time
 
+from day0.engine.text import TextStream
 from day0.serve.app import create_app
 from day0.serve.metrics import Metrics
 from day0.serve.runner import Runner
 from day0.serve.settings import Settings
 from day0.spec.errors import Day0Error
 from day0.spec.request import Output, TokenScore
-
-from day0.engine.text import TextStream
 
 CONTEXT, VOCAB = 64, 286
 

@@ -34,7 +34,9 @@ def draw(logits_W, state):
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 1.7])
-@pytest.mark.parametrize(("top_k", "top_p", "min_p"), [(0, 1.0, 0.0), (7, 1.0, 0.0), (0, 0.8, 0.0), (0, 1.0, 0.05), (40, 0.6, 0.1), (500, 0.999, 0.0)])
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "min_p"), [(0, 1.0, 0.0), (7, 1.0, 0.0), (0, 0.8, 0.0), (0, 1.0, 0.05), (40, 0.6, 0.1), (500, 0.999, 0.0)]
+)
 def test_filters_keep_what_transformers_keeps(temperature, top_k, top_p, min_p):
     given = logits()
     warpers = [TemperatureLogitsWarper(temperature)]

@@ -40,7 +40,8 @@ def fallback(tmp_path_factory):
 
 def released():
     names = ["tiny-dsv3", "tiny-glm5next"]
-    return [pytest.param(SHARED / name, id=name, marks=pytest.mark.skipif(not (SHARED / name).is_dir(), reason="model not there")) for name in names]
+    absent = {name: pytest.mark.skipif(not (SHARED / name).is_dir(), reason="the model is not on this machine") for name in names}
+    return [pytest.param(SHARED / name, id=name, marks=absent[name]) for name in names]
 
 
 def with_config(plain, tmp_path, **config):
@@ -91,7 +92,8 @@ def test_templates_render_as_in_transformers(plain, tmp_path, template):
     folder = with_config(plain, tmp_path, chat_template=template)
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"default": None}}}]
     chat = [{**CHAT[0], "name": None}, CHAT[1]]
-    expected = AutoTokenizer.from_pretrained(folder).apply_chat_template(chat, tools=tools, tokenize=False, add_generation_prompt=True, thinking=1)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    expected = theirs.apply_chat_template(chat, tools=tools, tokenize=False, add_generation_prompt=True, thinking=1)
     assert Tokenizer.open(folder).chat(chat, tools, thinking=1) == expected
 
 
@@ -148,9 +150,9 @@ def test_what_is_missing_or_broken_is_named(plain, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(Day0Error, match="not a tokenizer"):
         Tokenizer.open(tmp_path)
+    folder = with_config(plain, tmp_path)
+    (folder / "generation_config.json").write_text("{")
     with pytest.raises(Day0Error, match="not valid JSON"):
-        folder = with_config(plain, tmp_path)
-        (folder / "generation_config.json").write_text("{")
         Tokenizer.open(folder)
     with pytest.raises(Day0Error, match="surrogate"):
         Tokenizer.open(plain).encode("\ud800")

@@ -40,6 +40,7 @@ class ErrorsRow(Strict):
     ratio: float = Field(description="our error to the larger of the reference's and the budget")
     row_ratio: float = Field(description="the same of the worst row (token)")
     row: int = Field(description="the worst row")
+    reference_row: float = Field(description="error of the reference in its own worst row, to its error as a whole")
     bias: float = Field(description="mean error towards larger magnitude, in unit roundoffs of the type")
     bias_error: float = Field(description="standard error of that mean")
     elements: int = Field(description="elements compared")

@@ -1,0 +1,82 @@
+"""The chain as it goes: one line a stage, the verdict at the end."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from day0.render.numbers import count, seconds, size, tokens
+from day0.render.table import mark, stack, verdict
+from day0.spec.reports.adapt import AdaptReport, StageRow
+from day0.spec.reports.base import Report
+
+SHOWN = 5  # reasons of a no
+
+
+def line(report: Report, row: StageRow) -> Text:
+    """One stage's answer."""
+    said = SUMMARIES[row.stage](report)
+    time = f"   {seconds(row.seconds)}", "dim"
+    return Text.assemble(mark("pass" if row.yes else "fail"), f" {row.stage:<15} {row.verdict:<13} {said}", time)
+
+
+def why(report: Report) -> RenderableType:
+    """Reasons of a no, the first few."""
+    rows = [row for row in (*getattr(report, "findings", ()), *getattr(report, "reasons", ())) if row.status == "fail"]
+    told = [f"{row.code} {row.subject}: {row.found}" + (f", expected {row.expected}" if row.expected else "") for row in rows]
+    told += [*getattr(report, "missing", ()), *filter(None, [getattr(report, "failure", "")])]
+    more = [f"and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
+    return stack(*(Text(f"  {text}") for text in told[:SHOWN] + more))
+
+
+def adapt(report: AdaptReport) -> RenderableType:
+    """The verdict, and what the model said."""
+    last = report.stages[-1]
+    if report.verdict == "adapted":
+        head = verdict(f"{report.model} runs on {report.machine}", True)
+    else:
+        head = verdict(f"{report.model} stops at {last.stage}: {last.verdict}", False)
+    said = None if report.answer is None else Text(f"> {report.question}\n{report.answer}")
+    return stack(Text(), head, said)
+
+
+def _inspect(report: Any) -> str:
+    active = "" if report.parameters.active is None else f", {count(report.parameters.active)} active"
+    kind = report.model.family or report.model.model_type
+    return f"{kind} · {count(report.parameters.total)} parameters{active} · {size(report.bytes.total)}"
+
+
+def _plan(report: Any) -> str:
+    load = report.workload
+    return f"{size(report.per_card[0].needed)} a card for {load.batch} × {tokens(load.context)} tokens in {load.dtype}"
+
+
+def _map(report: Any) -> str:
+    return " · ".join(f"{number} {status}" for status, number in report.summary.items())
+
+
+def _validate(report: Any) -> str:
+    first = report.first_divergence
+    if first is not None:
+        return f"first at {first.rung}, layer {first.layer}, {first.part}: {first.statistic} ({first.code})"
+    return f"{len(report.layers)} layers, {sum(row.checks for row in report.rungs)} checks against {report.reference}"
+
+
+def _run(report: Any) -> str:
+    rate = report.times.decode
+    return f"{len(report.answers[0].tokens)} tokens" + ("" if rate is None else f", {rate:.3g} a second")
+
+
+def _serve(report: Any) -> str:
+    return f"answered over HTTP at {report.url}"
+
+
+SUMMARIES: dict[str, Callable[[Any], str]] = {
+    "inspect": _inspect,
+    "plan-memory": _plan,
+    "map-ops": _map,
+    "validate-layer": _validate,
+    "run": _run,
+    "serve": _serve,
+}

@@ -1,0 +1,87 @@
+"""The comparison as a person reads it: verdict, the first thing that is wrong, the ladder, and errors by layer."""
+
+from collections import defaultdict
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from day0.render.numbers import seconds
+from day0.render.table import facts, mark, stack, table, verdict
+from day0.spec.reports.validate import LayerRow, ValidateReport
+
+
+def validate(report: ValidateReport) -> RenderableType:
+    """Verdict first, evidence below."""
+    told = [finding for finding in report.findings if finding.status != "pass"]
+    return stack(
+        verdict(f"{report.model} against {report.reference}: {report.verdict}", report.verdict == "pass"),
+        first(report),
+        Text(),
+        ladder(report),
+        Text() if told else None,
+        findings(report) if told else None,
+        Text() if report.layer_errors else None,
+        layers(report) if report.layer_errors else None,
+        Text() if report.logits else None,
+        logits(report) if report.logits else None,
+    )
+
+
+def first(report: ValidateReport) -> RenderableType | None:
+    """One block: where, what, and what should have been."""
+    found = report.first_divergence
+    if found is None:
+        return None
+    place = f"layer {found.layer}, {found.part}" if found.layer is not None else found.part
+    where = f"{place} (rung {found.rung}, {found.code})"
+    return facts([("first wrong at", where), ("found", found.statistic), ("expected", found.expected)])
+
+
+def ladder(report: ValidateReport) -> Table:
+    made = table("", "rung", "verdicts", "time", right=("verdicts", "time"))
+    signs = {"pass": "pass", "fail": "fail", "not run": "unknown"}
+    for rung in report.rungs:
+        made.add_row(mark(signs[rung.verdict]), rung.name, str(rung.checks) if rung.checks else rung.verdict, seconds(rung.seconds))
+    return made
+
+
+def findings(report: ValidateReport) -> Table:
+    made = table("", "check", "about", "expected", "found")
+    for finding in report.findings:
+        if finding.status != "pass":
+            cells = (finding.code, finding.subject, finding.expected, finding.found)
+            made.add_row(mark(finding.status), *(Text(cell) for cell in cells))
+    return made
+
+
+def layers(report: ValidateReport) -> Table:
+    """The worst part and phase of each layer: relative error in float32, ratio to the reference's error in the model's own type."""
+    own_type = f"error in {report.dtype}"
+    numbers = ("error in float32", "worst row", own_type, "to the reference's", "of the worst row", "flips")
+    made = table("layer", *numbers, right=numbers)
+    by_layer: dict[int, list[LayerRow]] = defaultdict(list)
+    for row in report.layer_errors:
+        by_layer[row.layer].append(row)
+    flips: dict[int, int] = defaultdict(int)
+    for choice in report.selections:
+        flips[choice.layer] = max(flips[choice.layer], choice.flips)
+    for layer, rows in by_layer.items():
+        float32 = [row.errors for row in rows if row.dtype == "float32"]
+        own = [row.errors for row in rows if row.dtype != "float32"]
+        made.add_row(
+            str(layer), f"{max(e.ours for e in float32):.1e}", f"{max(e.row_ratio * e.budget for e in float32):.1e}",
+            f"{max(e.ours for e in own):.1e}" if own else "", f"{max(e.ratio for e in own):.2f}" if own else "",
+            f"{max(e.row_ratio for e in own):.1f}" if own else "", str(flips[layer]) if layer in flips else "",
+        )  # fmt: skip
+    return made
+
+
+def logits(report: ValidateReport) -> Table:
+    made = table("logits", "experts", "relative error", "to the reference's", "same best token", "divergence, nats")
+    for row in report.logits:
+        ratio = "" if row.dtype == "float32" else f"{row.errors.ratio:.2f}"
+        best = f"{row.top1:.1%} (reference {row.reference_top1:.1%})"
+        divergence = f"{row.divergence:.1e} (reference {row.reference_divergence:.1e})"
+        made.add_row(row.dtype, "forced" if row.forced else "free", f"{row.errors.ours:.1e}", ratio, best, divergence)
+    return made
