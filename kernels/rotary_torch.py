@@ -6,14 +6,14 @@ from day0.spec.lazy import torch
 from day0.spec.ops import Impl, Site
 
 
-def launch(x_THQ: Any, cos_TR: Any, sin_TR: Any, interleaved: bool = False) -> Any:
-    R = cos_TR.shape[-1]
+def launch(x_THQ: Any, turn: Any, interleaved: bool = False) -> Any:
+    R = turn.cos_TR.shape[-1]
     turned = x_THQ[..., : 2 * R].float()
     if interleaved:
-        turn_TR = torch.complex(cos_TR, sin_TR)[:, None]
+        turn_TR = torch.complex(turn.cos_TR, turn.sin_TR)[:, None]
         turned = torch.view_as_real(torch.view_as_complex(turned.unflatten(-1, (R, 2)).contiguous()) * turn_TR).flatten(-2)
     else:
-        cos, sin = torch.cat((cos_TR, cos_TR), -1)[:, None], torch.cat((-sin_TR, sin_TR), -1)[:, None]
+        cos, sin = turn.halves
         turned = torch.addcmul(turned * cos, turned.roll(R, -1), sin)
     turned = turned.to(x_THQ.dtype)
     return turned if x_THQ.shape[-1] == 2 * R else torch.cat((turned, x_THQ[..., 2 * R :]), -1)

@@ -42,9 +42,9 @@ def project(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
     latent_TC, key_TR = ops.linear(x_TD, w.kv_a, w.kv_a_bias if m.bias else None).split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
     latent_TC = ops.rms_norm(latent_TC, w.kv_a_norm, m.norm.eps, m.norm.plus_one)
     if m.rope:
-        cos_TR, sin_TR = segment.rotary[m.rope]
-        q_THR = ops.rotary(q_THR, cos_TR, sin_TR, m.rope.interleaved)
-        key_TR = ops.rotary(key_TR[:, None], cos_TR, sin_TR, m.rope.interleaved)[:, 0]
+        turn = segment.rotary[m.rope]
+        q_THR = ops.rotary(q_THR, turn, m.rope.interleaved)
+        key_TR = ops.rotary(key_TR[:, None], turn, m.rope.interleaved)[:, 0]
     state.append("latent", torch.cat((latent_TC, key_TR), dim=-1), segment)
     return q_THN, q_THR
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from day0.blocks.dense_ffn import gated
 from day0.parts.moe_ffn import MoeFfn
 from day0.spec.block import FfnBlock
 
@@ -14,9 +15,7 @@ def run(x_TD: Tensor, f: MoeFfn, w: Any, ops: Any) -> Tensor:
     banks = w.experts
     y_TD = ops.experts(x_TD, weights_TK, experts_TK, banks.gate, banks.up, banks.down, f.activation)
     if f.shared_width:
-        shared = w.shared
-        hidden_TF = ops.gated_activation(ops.linear(x_TD, shared.gate), ops.linear(x_TD, shared.up), f.activation)
-        y_TD = y_TD + ops.linear(hidden_TF, shared.down)
+        y_TD = y_TD + gated(x_TD, w.shared, f.activation, ops)
     return y_TD
 
 

@@ -96,5 +96,5 @@ def _answer(chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, A
         console.show(report, metrics, json=json, yaml=yaml)
     else:
         console.draw(metrics(report), sys.stderr)
-    console.note(f"Next: day0 serve   report: {path}")
+    console.note(f"Next: day0 serve   report: {path}" if report.executor == "native" else f"report: {path}")
     return 0 if report.verdict == "answered" else 1

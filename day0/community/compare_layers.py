@@ -1,30 +1,21 @@
 """Layers: each on the reference's hidden states, with the reference's choice of experts, part by part."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from day0.community.bench import Bench
 from day0.community.reference import LayerRun, Reference
 from day0.community.selection import Selection, rule
 from day0.community.statistics import compare, dtype_name
-from day0.engine.probe import LayerResult, Probe
+from day0.engine.probe import LayerResult
 from day0.spec.evidence import Evidence, LayerEvidence, RotaryEvidence, SelectionEvidence
 from day0.spec.ops import Phase
 from day0.spec.rope import Rope
 
 Table = Callable[[Rope, Tensor], tuple[Tensor, Tensor]]  # (rope, positions [T]) → cosines and sines [T, R]
 SINGLE = 8  # tokens that the decode run feeds one by one
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Ours and the reference, in float32 and in the model's own type."""
-
-    truth: Reference  #: in float32
-    own: Reference  #: in the model's own type; the same object when that is float32
-    probes: dict[torch.dtype, Probe]  #: our engine, in both types
 
 
 def compare_layer(bench: Bench, index: int, stream_TD: Tensor) -> tuple[list[Evidence], Tensor]:

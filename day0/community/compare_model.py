@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from day0.community.compare_layers import Bench
+from day0.community.bench import Bench
 from day0.community.statistics import compare, dtype_name
 from day0.spec.evidence import ModelEvidence
 from day0.spec.progress import Progress

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from day0.community.bench import Bench, draw
 from day0.community.statistics import compare, dtype_name
-from day0.engine.packed import Packed
-from day0.engine.probe import Call, Probe
+from day0.engine.packed import Group, Packed
+from day0.engine.probe import Call
 from day0.engine.release import Release
 from day0.spec.evidence import Errors, OperatorEvidence
 from day0.spec.ops import Op, Phase
@@ -21,32 +22,30 @@ TOKENS, SINGLE = 48, 8  # tokens that operators are looked at with; the last few
 
 
 def compare_operators(
-    probes: dict[torch.dtype, Probe], maps: dict[torch.dtype, MapOpsReport], layers: Sequence[int], ids: Sequence[int], progress: Progress
+    bench: Bench, layers: Sequence[int], ids: Sequence[int], progress: Progress, drawn: bool = False
 ) -> Iterator[OperatorEvidence]:
     """Evidence for each call of the chosen layers (and of the ends, when all are chosen), in each type.
 
-    A layer runs on the stream that our float32 run lets out of the layer before it. Of layers that are alike (equal parts, equal formats,
-    equal implementations) the first chosen one speaks for all.
+    A layer runs on the stream that our float32 run lets out of the layer before it, or on drawn values. Of layers that are alike (equal
+    parts, equal formats, equal implementations) the first chosen one speaks for all.
     """
-    float32 = probes[torch.float32]
-    every = len(layers) == len(float32.release.model.layers)
-    ids = list(ids)[:TOKENS]
+    float32, ids = bench.probes[torch.float32], list(ids)[:TOKENS]
     single = min(SINGLE, len(ids) - 1)
-    judges = {dtype: _Judge(dtype, _providers(maps[dtype])) for dtype in probes}
+    judges = {dtype: _Judge(dtype, _providers(probe.mapped)) for dtype, probe in bench.probes.items()}
+    speakers = _distinct(float32.release, layers, [probe.mapped for probe in bench.probes.values()])
     stream_TD = float32.embed(ids)
-    speakers = _distinct(float32.release, layers, list(maps.values()))
     last = max(speakers) + 1
     for index in range(last):
         progress("operators", index, last)
         if index in speakers:
-            for dtype, probe in probes.items():
+            stream_TD = draw(index, stream_TD) if drawn else stream_TD
+            for dtype, probe in bench.probes.items():
                 probe.layer(index, stream_TD.to(dtype), None, [len(ids) - single, *[1] * single], judges[dtype])
-        if index + 1 < last:
+                yield from judges[dtype].evidence()
+        if index + 1 < last and not drawn:
             stream_TD = float32.layer(index, stream_TD, None, [len(ids)]).hidden_TD
-            for judge in judges.values():
-                yield from judge.evidence()
-    if every:
-        for dtype, probe in probes.items():
+    if len(layers) == len(float32.release.model.layers):
+        for dtype, probe in bench.probes.items():
             probe.embed(ids, judges[dtype])
             probe.head(stream_TD.to(dtype), judges[dtype])
             yield from judges[dtype].evidence()
@@ -139,6 +138,8 @@ class _WideBank:
 
 def _widened(value: Any, width: torch.dtype | None) -> Any:
     """Arguments for the reference: packed weights decoded, floating-point tensors in `width` (None: as they are)."""
+    if isinstance(value, Group | tuple):
+        return tuple(_widened(member, width) for member in value)
     if isinstance(value, Packed) and not value.bank:
         value = value.decode(torch.empty(value.shape, dtype=value.dtype))
     if isinstance(value, Packed) or (isinstance(value, Tensor) and value.dim() == 3 and width and value.numel() > 1 << 24):
@@ -157,7 +158,7 @@ def _sizes(arguments: dict[str, Any]) -> str:
 
 
 def _formats(arguments: dict[str, Any]) -> str:
-    return "+".join(sorted({value.format for value in arguments.values() if isinstance(value, Packed)})) or "plain"
+    return "+".join(sorted({value.format for value in arguments.values() if isinstance(value, Packed | Group)})) or "plain"
 
 
 def _end(op: str) -> str:

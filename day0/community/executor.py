@@ -27,7 +27,6 @@ class Community:
         accepted = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24
         self.vocab: int = self._model.get_output_embeddings().weight.shape[0]
-        self.context: int | None = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         self._waiting: deque[Request] = deque()
         self._current: tuple[str, Iterator[Output]] | None = None
         self._cache: Any = None
@@ -54,8 +53,8 @@ class Community:
         return len(self._waiting)
 
     def add(self, request: Request) -> None:
-        """Take a request; Day0Error when its prompt is empty, too long, or holds ids outside the vocabulary."""
-        self._require(request.tokens, request.max_new)
+        """Take a request; Day0Error when its prompt is empty or holds ids outside the vocabulary. Its length is the caller's to judge."""
+        self._require(request.tokens)
         self._waiting.append(request)
 
     def cancel(self, id: str) -> None:
@@ -83,7 +82,7 @@ class Community:
         `chunk` tokens are read at a time, and from token `decode_from` on one by one; all at once when both are None.
         """
         for tokens in sequences:
-            self._require(tokens, 0)
+            self._require(tokens)
             cache, start, rows = self._new_cache(), 0, []
             for size in steps(len(tokens), chunk, decode_from):
                 rows.append(self._forward(tokens[start : start + size], cache))
@@ -120,11 +119,9 @@ class Community:
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self.reference.device)
         return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}).logits[0].float()
 
-    def _require(self, tokens: Sequence[int], new: int) -> None:
+    def _require(self, tokens: Sequence[int]) -> None:
         if not tokens:
             raise Day0Error("the prompt is empty", hint="give at least one token")
-        if self.context is not None and len(tokens) + new > self.context:
-            raise Day0Error(f"{len(tokens)} tokens and {new} to generate exceed the model's context of {self.context}")
         strange = [token for token in tokens if not 0 <= token < self.vocab]
         if strange:
             raise Day0Error(f"token {strange[0]} is outside the vocabulary of {self.vocab}")

@@ -38,18 +38,23 @@ def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
 def _settings(library: Any, config: dict[str, Any], path: str) -> Any:
     kind = config.get("model_type")
     known = transformers("models.auto.configuration_auto").CONFIG_MAPPING
-    names = [name for name in config.get("architectures") or () if isinstance(name, str)]
+    listed = config.get("architectures")
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     try:
         if isinstance(kind, str) and kind in known:
             return known[kind].from_dict(config)
         for name in names:
             found: Any = getattr(library, name, None)
-            if inspect.isclass(found) and issubclass(found, library.PreTrainedModel):
+            if _is_model(library, found):
                 return found.config_class.from_dict({key: value for key, value in config.items() if key != "model_type"})
     except Exception as error:
         raise Day0Error(f"transformers cannot read this configuration: {_first(error)}", path) from error
     said = f"model_type {kind!r}, architectures {names}"
     raise Day0Error(f"transformers {library.__version__} has no class for {said}", path, hint="a newer transformers may have one")
+
+
+def _is_model(library: Any, found: object) -> bool:
+    return inspect.isclass(found) and issubclass(found, library.PreTrainedModel)
 
 
 def _first(error: Exception) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from day0.engine.packed import Packed, Workspace
+from day0.engine.packed import Group, Packed, Workspace
 from day0.spec.errors import Day0Error
 from day0.spec.ops import Phase
 from day0.spec.registry import kernels, ops
@@ -83,7 +83,7 @@ def _by_format(functions: dict[str, Function]) -> Function:
     """Calls of one place whose weights are in different formats: each goes where the map sent its format."""
 
     def dispatch(*args: Any, **kwargs: Any) -> Any:
-        form = "+".join(sorted({value.format for value in (*args, *kwargs.values()) if isinstance(value, Packed)})) or "plain"
+        form = "+".join(sorted({value.format for value in (*args, *kwargs.values()) if isinstance(value, Packed | Group)})) or "plain"
         return functions[form](*args, **kwargs)
 
     return dispatch

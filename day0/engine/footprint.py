@@ -66,12 +66,15 @@ def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...
 
 def buffer(weights: dict[str, Located], dtype: str) -> Buffer:
     """How the weights of one layer (or of the ends) lie in one allocation."""
-    slices, start = [], 0
+    slices: list[Slice] = []
+    end, group = 0, ""
     for name, located in weights.items():
         for part, kind, shape in at_rest(located, dtype):
-            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=start))
-            start = aligned(start + slices[-1].bytes)
-    return Buffer(slices=tuple(slices), bytes=start)
+            beside = not part and group and located.spec.group == group
+            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=end if beside else aligned(end)))
+            end = slices[-1].start + slices[-1].bytes
+            group = "" if part else located.spec.group
+    return Buffer(slices=tuple(slices), bytes=aligned(end))
 
 
 def aligned(size: int) -> int:

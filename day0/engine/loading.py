@@ -9,7 +9,7 @@ from torch import Tensor
 
 from day0.checkpoint.bytes import read
 from day0.engine.footprint import Buffer
-from day0.engine.packed import Packed
+from day0.engine.packed import Group, Packed
 from day0.engine.release import Located
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored, TensorHeader
@@ -77,8 +77,9 @@ def cut(source: Tensor, c: Cut) -> Tensor:
 
 
 def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor], dtype: torch.dtype) -> Any:
-    """Weights of a layer as attributes: `w.mixer.q`, `w.ffn.experts.gate`."""
+    """Weights of a layer as attributes: `w.mixer.q`, `w.ffn.experts.gate`; and their groups: `w.mixer.qkv`."""
     root = SimpleNamespace()
+    groups: dict[str, list[Any]] = {}
     for name, located in weights.items():
         form = formats().get(located.format)
         value: Any = tensors.get((name, ""))
@@ -86,14 +87,23 @@ def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor]
             parts = {part: tensor for (other, part), tensor in tensors.items() if other == name}
             bank = located.spec.role == "expert"
             value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, dtype, bank)
-        *path, leaf = name.split(".")
-        place = root
-        for step in path:
-            if not hasattr(place, step):
-                setattr(place, step, SimpleNamespace())
-            place = getattr(place, step)
-        setattr(place, leaf, value)
+        _place(root, name, value)
+        if located.spec.group:
+            place = name[: len(name) - len(located.spec.name.rpartition(".")[2])]
+            groups.setdefault(place + located.spec.group.rpartition(".")[2], []).append(value)
+    for name, members in groups.items():
+        _place(root, name, Group.of(tuple(members)))
     return root
+
+
+def _place(root: SimpleNamespace, name: str, value: Any) -> None:
+    """Set the attribute that a dotted name means."""
+    *path, leaf = name.split(".")
+    for step in path:
+        if not hasattr(root, step):
+            setattr(root, step, SimpleNamespace())
+        root = getattr(root, step)
+    setattr(root, leaf, value)
 
 
 def _whole(folder: Path, header: TensorHeader) -> Tensor:

@@ -11,7 +11,7 @@ from day0.engine.state import State
 from day0.engine.weights import Weights
 from day0.spec.model import Model
 from day0.spec.rope import Rope
-from day0.spec.step import Step
+from day0.spec.step import Step, Turn
 
 
 class Forward:
@@ -50,14 +50,12 @@ class Forward:
         return logits_OW if self.model.logit_scale == 1 else logits_OW * self.model.logit_scale
 
 
-def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, tuple[Tensor, Tensor]]:
-    """Cosine and sine [T, R] of every position, float32, for each rope with its radians a token [R]."""
+def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, Turn]:
+    """Angles of every position, for each rope with its radians a token [R]."""
     tables = {}
     for rope, frequencies_R in frequencies.items():
         angles_TR = positions_T[:, None].float() * frequencies_R
-        cos_TR, sin_TR = angles_TR.cos(), angles_TR.sin()
-        factor = rope.attention_factor
-        tables[rope] = (cos_TR, sin_TR) if factor == 1 else (cos_TR * factor, sin_TR * factor)
+        tables[rope] = Turn(angles_TR.cos() * rope.attention_factor, angles_TR.sin() * rope.attention_factor)
     return tables
 
 

@@ -1,5 +1,6 @@
 """Weights that stay packed at rest, and the one workspace that they are decoded into when they are used."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -32,6 +33,34 @@ class Packed:
         return out
 
 
+@dataclass(frozen=True)
+class Group:
+    """Weights that read the same input."""
+
+    members: tuple[Any, ...]  # tensors or packed weights, in order
+    joined: Tensor | None  # all of them as one tensor, where they lie side by side
+
+    @classmethod
+    def of(cls, members: tuple[Any, ...]) -> "Group":
+        """Joined when they are plain, of one type, and neighbours in one buffer."""
+        first = members[0]
+        end = None
+        for member in members:
+            if not isinstance(member, Tensor) or member.dtype != first.dtype or (end is not None and member.data_ptr() != end):
+                return cls(members, None)
+            end = member.data_ptr() + member.nbytes
+        rows = sum(member.shape[0] for member in members)
+        return cls(members, first.as_strided((rows, *first.shape[1:]), first.stride()))
+
+    @property
+    def format(self) -> str:
+        """Formats of its members, joined by +."""
+        return "+".join(sorted({member.format if isinstance(member, Packed) else "plain" for member in self.members}))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.members)
+
+
 class Workspace:
     """One allocation for decoded weights, reused by every call of every layer."""
 
@@ -54,6 +83,8 @@ class Workspace:
 
     def decoded(self, weight: Any) -> Any:
         """A plain weight as it is; a packed one decoded; a packed bank as something that decodes the expert it is asked for."""
+        if isinstance(weight, Group):
+            return weight if weight.joined is not None else Group(tuple(map(self.decoded, weight)), None)
         if not isinstance(weight, Packed):
             return weight
         if weight.bank:

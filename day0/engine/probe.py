@@ -61,7 +61,7 @@ class Probe:
     def __init__(self, release: Release, mapped: MapOpsReport, dtype: str) -> None:
         self.release, self.dtype = release, torch_dtype(dtype)
         self.device = backends().get(mapped.backend).device(0)
-        self._mapped, self._dtype = mapped, dtype
+        self.mapped, self._dtype = mapped, dtype
         self._workspace = Workspace(footprint.workspace(release, dtype), self.device)
         self._loaded: tuple[int, Any] | None = None
         self._frequencies = frequencies(release.model, self.device)
@@ -107,7 +107,7 @@ class Probe:
         assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
         self._judge, self._routes = judge, []
         state = self._state(index, len(hidden_TD))
-        bound = Bound([site for site in self._mapped.sites if site.layer == index], self._workspace, self._observe)
+        bound = Bound([site for site in self.mapped.sites if site.layer == index], self._workspace, self._observe)
         run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
@@ -125,7 +125,8 @@ class Probe:
 
     def rotary(self, rope: Rope, positions_T: Tensor) -> tuple[Tensor, Tensor]:
         """The engine's cosines and sines [T, R] at given positions."""
-        return turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
+        found = turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
+        return found.cos_TR, found.sin_TR
 
     def _step(self, state: State, sequence: StateSequence, start: int, count: int) -> Step:
         phase = "decode" if count == 1 and start else "prefill"
@@ -149,7 +150,7 @@ class Probe:
         return State(own, pages=pages, page_size=PAGE, sequences=1, context=tokens, device=self.device)
 
     def _ends(self, phase: str) -> Any:
-        sites = [site for site in self._mapped.sites if site.layer is None]
+        sites = [site for site in self.mapped.sites if site.layer is None]
         return Bound(sites, self._workspace, self._observe).at(None, "", phase)  # type: ignore[arg-type]
 
     def _observe(self, place: Place, op: str, function: Function) -> Function:

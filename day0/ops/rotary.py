@@ -5,15 +5,16 @@ from typing import Any
 from day0.spec.cases import Draw, cases
 from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
+from day0.spec.step import Turn
 
 
-def rotary(x_THQ: "torch.Tensor", cos_TR: "torch.Tensor", sin_TR: "torch.Tensor", interleaved: bool = False) -> "torch.Tensor":
-    """Rotate the first 2R dimensions of each head, leave the rest.
+def rotary(x_THQ: "torch.Tensor", turn: Turn, interleaved: bool = False) -> "torch.Tensor":
+    """Rotate the first 2R dimensions of each head by the angles of `turn`, leave the rest.
 
-    cos and sin are float32 [T, R], one column a pair. A pair is (i, i + R), or (2i, 2i + 1) when interleaved.
+    A pair of dimensions is (i, i + R), or (2i, 2i + 1) when interleaved.
     """
-    R = cos_TR.shape[-1]
-    cos, sin = cos_TR[:, None], sin_TR[:, None]
+    R = turn.cos_TR.shape[-1]
+    cos, sin = turn.cos_TR[:, None], turn.sin_TR[:, None]
     turned, rest = wide(x_THQ[..., : 2 * R]), x_THQ[..., 2 * R :]
     first, second = (turned[..., 0::2], turned[..., 1::2]) if interleaved else (turned[..., :R], turned[..., R:])
     pair = (first * cos - second * sin, second * cos + first * sin)
@@ -23,8 +24,8 @@ def rotary(x_THQ: "torch.Tensor", cos_TR: "torch.Tensor", sin_TR: "torch.Tensor"
 
 def make(draw: Draw, T: int, H: int, Q: int, R: int, interleaved: bool) -> dict[str, Any]:
     angle_TR = draw.normal(T, R, scale=100, dtype=torch.float64)
-    tables = {"cos_TR": angle_TR.cos().float(), "sin_TR": angle_TR.sin().float()}
-    return {"x_THQ": draw.normal(T, H, Q), **tables, "interleaved": interleaved}
+    turn = Turn(angle_TR.cos().float(), angle_TR.sin().float())
+    return {"x_THQ": draw.normal(T, H, Q), "turn": turn, "interleaved": interleaved}
 
 
 def cost(site: Site) -> Cost:
@@ -32,6 +33,6 @@ def cost(site: Site) -> Cost:
 
 
 OP = Op(
-    name="rotary", reference=rotary, inputs={"x": "THQ", "cos": "TR", "sin": "TR"}, outputs={"y": "THQ"}, layer="base",
+    name="rotary", reference=rotary, inputs={"x": "THQ", "turn": "TR"}, outputs={"y": "THQ"}, layer="base",
     cases=cases(make, T=(1, 63), H=(1, 5), Q=(60, 128), R=(16, 30), interleaved=(False, True)), budget=Budget(special=2), cost=cost,
 )  # fmt: skip

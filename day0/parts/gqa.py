@@ -35,9 +35,9 @@ class Gqa(PartSpec):
 
 def tensors(m: Gqa, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.widths.items():
-        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column")
-        if m.bias:
-            yield TensorSpec(name=f"{name}_bias", axes="O", shape=(rows,), role="bias", split="column")
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column", group="qkv")
+    for name, rows in m.widths.items() if m.bias else ():
+        yield TensorSpec(name=f"{name}_bias", axes="O", shape=(rows,), role="bias", split="column", group="qkv_bias")
     yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_dim), role="linear", split="row")
     if m.out_bias:
         yield TensorSpec(name="o_bias", axes="O", shape=(D,), role="bias")
@@ -53,16 +53,15 @@ def state(m: Gqa, dtype: str) -> Iterator[StateSpec]:
 
 
 def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
-    for name, rows in m.widths.items():
-        yield Site(op="linear", label=name, phase=phase, sizes={"O": rows, "I": D}, weights=(name,))
+    sizes = {"O": sum(m.widths.values()), "I": D}
+    yield Site(op="linears", label="qkv", phase=phase, sizes=sizes, weights=tuple(m.widths))
     if m.qk_norm:
         for name in ("q", "k"):
             width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]
             yield norm_site(m.qk_norm, f"{name}_norm", phase, {"D": width})
     if m.rope:
-        for name, heads in (("q", m.heads), ("k", m.kv_heads)):
-            sizes = {"H": heads, "Q": m.qk_dim, "R": m.rope.dim}
-            yield Site(op="rotary", label=name, phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
+        sizes = {"H": m.heads + m.kv_heads, "Q": m.qk_dim, "R": m.rope.dim}
+        yield Site(op="rotary", label="qk", phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
     sizes = {"H": m.heads, "N": m.kv_heads, "Q": m.qk_dim, "V": m.v_dim}
     yield Site(op="paged_attention", label="attention", phase=phase, sizes=sizes)
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_dim}, weights=("o",))

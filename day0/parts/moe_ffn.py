@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from day0.parts.dense_ffn import projections
+from day0.parts.dense_ffn import gated_sites, linears, projections
 from day0.spec.model import PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
@@ -45,8 +45,7 @@ def tensors(f: MoeFfn, D: int) -> Iterator[TensorSpec]:
         used = (f.top_k, f.experts)
         yield TensorSpec(name=f"experts.{name}", axes=axes, shape=(f.experts, *shape), role="expert", split="expert", used=used)
     if f.shared_width:
-        for name, shape in projections(f.shared_width, D).items():
-            yield TensorSpec(name=f"shared.{name}", axes="OI", shape=shape, role="linear", split="row" if name == "down" else "column")
+        yield from linears(f.shared_width, D, "shared.")
 
 
 def state(f: MoeFfn, dtype: str) -> Iterator[StateSpec]:
@@ -62,10 +61,7 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
     banks = tuple(f"experts.{name}" for name in projections(f.width, D))
     yield Site(op="experts", label="experts", phase=phase, sizes=sizes, options=options, weights=banks)
     if f.shared_width:
-        for name, (rows, columns) in projections(f.shared_width, D).items():
-            yield Site(op="linear", label=f"shared.{name}", phase=phase, sizes={"O": rows, "I": columns}, weights=(f"shared.{name}",))
-        activation = {"activation": f.activation}
-        yield Site(op="gated_activation", label="shared.activation", phase=phase, sizes={"F": f.shared_width}, options=activation)
+        yield from gated_sites(f.shared_width, D, f.activation, phase, "shared.")
 
 
 PART = Part(tensors=tensors, state=state, sites=sites)

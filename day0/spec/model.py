@@ -20,6 +20,7 @@ class TensorSpec:
     role: Role  #: what it is used for
     split: Split = "none"  #: how tensor or expert parallelism cuts it; "none" is replicated
     precision: Literal["compute", "float32"] = "compute"  #: type at rest of an unpacked weight
+    group: str = ""  #: weights of one group read the same input and lie side by side in memory, so that one call can read them all
     used: tuple[int, int] = (1, 1)  #: share that one token reads, as (chosen, of): (8, 256) for routed experts
 
     @property

@@ -65,7 +65,8 @@ class Budget:
     def relative(self, dtype: str) -> float:
         """Expected relative RMS error when the result is stored in `dtype`."""
         stored, inside = ROUNDOFF[dtype], ROUNDOFF["float64" if dtype == "float64" else "float32"]
-        return float((self.rounds * (TYPICAL * stored) ** 2 + self.accumulations / 2 * (TYPICAL * inside) ** 2 + (self.special * inside) ** 2) ** 0.5)
+        rounded, summed = self.rounds * (TYPICAL * stored) ** 2, self.accumulations / 2 * (TYPICAL * inside) ** 2
+        return float((rounded + summed + (self.special * inside) ** 2) ** 0.5)
 
 
 @record

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from day0.spec.lazy import torch
 from day0.spec.ops import Phase
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Group = tuple[str, int, int | None]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Angles of one rope at the positions of a segment: what every layer's rotation shares."""
+
+    cos_TR: Tensor  #: one column a pair of dimensions, float32
+    sin_TR: Tensor  #: the same
+
+    @cached_property
+    def halves(self) -> tuple[Tensor, Tensor]:
+        """(cos, cos) and (-sin, sin) as [T, 1, 2R]: x · cos + roll(x, R) · sin turns pairs (i, i + R)."""
+        cos, sin = self.cos_TR[:, None], self.sin_TR[:, None]
+        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
 @dataclass(kw_only=True)
@@ -27,7 +43,7 @@ class Segment:
     tables_BP: Mapping[Group, Tensor]  #: growth group → pages of each sequence in order, padded with page 0, int64
     runs: Mapping[Group, tuple[int | None, ...]]  #: growth group → first page of each sequence whose pages are one run, else None
     sequences_B: Tensor  #: slot of each sequence in state that does not grow, int64
-    rotary: dict[Any, tuple[Tensor, Tensor]] = field(default_factory=dict)  #: Rope → (cos_TR, sin_TR), float32
+    rotary: dict[Any, Turn] = field(default_factory=dict)  #: Rope → its angles at these positions
     shared: dict[Any, Any] = field(default_factory=dict)  #: what one layer computes and later layers read (masks, indices)
 
     def entries(self, pages: Tensor, b: int, group: Group) -> Tensor:

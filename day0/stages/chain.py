@@ -17,6 +17,7 @@ from day0.spec.reports import CHAIN
 from day0.spec.reports.base import Input, Loader, Report, file_input
 
 R = TypeVar("R", bound=Report)
+FILES = frozenset(f"{stage}.yaml" for stage in CHAIN)
 THIS_MACHINE = "this-machine"
 POINTER = "latest.json"  # in the root: which model and target the last report was written for
 PRESENTATION = frozenset({"--json", "--yaml"})  # options that change no report
@@ -31,7 +32,7 @@ class Chain:
     def __init__(self, root: Path, model: str, target: str = THIS_MACHINE, released: Path | None = None) -> None:
         self.root, self.model, self.target = root, model, target
         self.released = released  # folder that the caller named: reports about another one are refused
-        self.inputs: list[Input] = []  # predecessors read so far
+        self.inputs: dict[str, Input] = {}  # path → predecessor read so far
         self._sound: set[Path] = set()  # reports whose inputs were compared with the disk
 
     @classmethod
@@ -72,17 +73,19 @@ class Chain:
             self._borrow(path)
         found = kind.read(path)
         self._require_sound(path, found.to_dict())
-        self.inputs.append(file_input(path))
+        entry = file_input(path)
+        self.inputs[entry.path] = entry
         return found
 
     def write(self, report: Report) -> Path:
         """Record the command and what was read, write the report, and remember this chain as the last one."""
         known = {entry.path for entry in report.provenance.inputs}
-        report.provenance.inputs += [entry for entry in self.inputs if entry.path not in known]
+        report.provenance.inputs += [entry for path, entry in self.inputs.items() if path not in known]
         report.provenance.command = report.provenance.command or _command()
         path = self.path(type(report))
         if not self._same(path, report):
             report.write(path)
+            self._spread(path)
         self._sound.discard(path)
         _replace(self.root / POINTER, json.dumps({"model": self.model, "target": self.target}) + "\n")
         return path
@@ -96,12 +99,17 @@ class Chain:
         new["provenance"].pop("command")
         return old == new
 
+    def _spread(self, path: Path) -> None:
+        """What a model is does not depend on the machine: every target that has an inspect report gets the new one."""
+        for other in self.folder.parent.glob(f"*/{CHAIN[0]}.yaml"):
+            if path.name == other.name and path != other:
+                _replace(other, path.read_text(encoding="utf-8"))
+
     def _borrow(self, path: Path) -> None:
-        """What a model is does not depend on the machine: take the inspect report of another target."""
-        others = sorted(self.folder.parent.glob(f"*/{path.name}"), key=lambda other: other.stat().st_mtime)
+        """Take the inspect report of another target."""
+        others = sorted(self.folder.parent.glob(f"*/{path.name}"))
         if others:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, others[-1].read_text(encoding="utf-8"))
+            _replace(path, others[0].read_text(encoding="utf-8"))
 
     def _require_sound(self, path: Path, data: Mapping[str, Any]) -> None:
         """Compare every recorded input with the disk, through all predecessors."""
@@ -110,9 +118,9 @@ class Chain:
         provenance = data.get("provenance") or {}
         mend = f"run `{shlex.join(provenance.get('command') or [])}` again"
         entries = [Input.model_validate(entry) for entry in provenance.get("inputs") or []]
-        released = [entry for entry in entries if not self._is_report(entry)]
+        released = [entry for entry in entries if Path(entry.path).name not in FILES]
         for entry in entries:
-            if self._is_report(entry):
+            if entry not in released:
                 self._require_predecessor(path, entry, mend)
             elif not _unchanged(entry):
                 raise Day0Error(f"stale: {entry.path} has changed since this report was made", path, hint=mend)
@@ -132,10 +140,6 @@ class Chain:
                 raise Day0Error(f"belongs to another model: it was made from {entry.path}", path, hint=f"run `{again}`")
             raise Day0Error(f"stale: {predecessor} has changed since this report was made", path, hint=mend)
         self._require_sound(predecessor, _load(predecessor))
-
-    def _is_report(self, entry: Input) -> bool:
-        """Whether an input is a report of a chain (and not a file of the release)."""
-        return Path(entry.path).name in {f"{stage}.yaml" for stage in CHAIN}
 
 
 def slug(name: str) -> str:

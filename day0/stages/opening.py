@@ -124,19 +124,22 @@ class Opened:
 
 
 def open_chain(chain: Chain, executor: ExecutorName, device: str | None = None, weights: str | None = None) -> Opening:
-    """From what inspect (and, for the native executor, plan-memory and map-ops) left; refuses what cannot run.
+    """From what inspect, plan-memory and map-ops left; refuses what cannot run.
 
-    The community's code needs no plan: it runs models of families that day0 does not know yet.
+    The community's code needs no map, and a plan only for type and context: it runs models of families that day0 does not know yet.
     """
     inspected = chain.read(InspectReport)
     if executor == "native":
         return planned(chain.read(PlanMemoryReport), chain.read(MapOpsReport), device, weights, chain.path(PlanMemoryReport))
     if weights == "streamed":
         raise Day0Error("the community executor keeps weights resident", hint="leave out --weights")
-    said = inspected.model
+    said, backend = inspected.model, device or "cpu"
     dtype, context = said.dtype or "float32", said.context or 4096
+    if chain.has(PlanMemoryReport):
+        load = chain.read(PlanMemoryReport).workload
+        dtype, context = load.dtype, load.context
     folder = Path(said.folder)
-    return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=device or "cpu", dtype=dtype, context=context)
+    return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=backend, dtype=dtype, context=context)
 
 
 def planned(

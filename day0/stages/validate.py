@@ -7,22 +7,19 @@ Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compa
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from day0.community.compare_layers import Bench, compare_layer, compare_rotary
+from day0.community.bench import Bench, draw
+from day0.community.compare_layers import compare_layer, compare_rotary
 from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
-from day0.community.reference import Reference
-from day0.community.statistics import dtype_name
-from day0.engine.probe import Probe
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
@@ -50,10 +47,9 @@ def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is compared."""
+    """What is compared, and with what."""
 
-    release: Release
-    maps: dict[torch.dtype, MapOpsReport]  #: who runs each operator, in float32 and in the model's own type
+    bench: Bench
     layers: list[int]  #: to look at
     until: Rung  #: highest rung
     inputs: Inputs  #: where hidden states come from
@@ -73,7 +69,7 @@ def validate(
     own = compute_dtype(dtype or plan.workload.dtype)
     maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
-    task = Task(release=release, maps=maps, layers=chosen, until=until, inputs=inputs, ids=ids, progress=progress)
+    task = Task(bench=Bench(release, maps), layers=chosen, until=until, inputs=inputs, ids=ids, progress=progress)
     verdict, evidence = Verdict(), []
     for name, measure in climb(task):
         start = time.perf_counter()
@@ -109,57 +105,42 @@ def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsRepo
 
 def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
     """The rungs that were asked for, from the bottom; each measures when it is iterated."""
-    everything = len(task.layers) == len(task.release.model.layers)
-    wanted = RUNGS[: RUNGS.index(task.until) + 1]
-    yield "weights", compare_weights(task.release, task.layers, everything, task.progress)
-    if "operators" not in wanted:
-        return
-    probes = {dtype: Probe.open(task.release, mapped, dtype_name(dtype)) for dtype, mapped in task.maps.items()}
-    yield "operators", compare_operators(probes, task.maps, task.layers, task.ids, task.progress)
-    if "layers" not in wanted:
-        return
-    device = next(iter(probes.values())).device
-    truth, *others = [Reference.open(task.release.checkpoint, dtype, range(0), device) for dtype in task.maps]
-    bench = Bench(truth=truth, own=others[0] if others else truth, probes=probes)
-    yield "layers", _layers(task, bench)
-    if "model" in wanted:
-        whole = everything and task.inputs == "reference"
-        yield "model", compare_model(bench, task.ids, task.progress) if whole else iter(())
+    everything = len(task.layers) == len(task.bench.release.model.layers)
+    drawn = task.inputs == "random"
+    rungs: dict[Rung, Callable[[], Iterator[Evidence]]] = {
+        "weights": lambda: compare_weights(task.bench.release, task.layers, everything, task.progress),
+        "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn),
+        "layers": lambda: _layers(task),
+        "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
+    }
+    for name in RUNGS[: RUNGS.index(task.until) + 1]:
+        yield name, rungs[name]()
 
 
-def _layers(task: Task, bench: Bench) -> Iterator[Evidence]:
-    """Every chosen layer on the stream that the reference lets out of the layer before it."""
-    yield from _rotary(task, bench)
-    stream_TD = None
-    last = max(task.layers) + 1
+def _layers(task: Task) -> Iterator[Evidence]:
+    """Every chosen layer on the stream that the reference lets out of the layer before it, or on drawn values."""
+    yield from _rotary(task)
+    truth, last = task.bench.truth, max(task.layers) + 1
+    stream_TD = truth.embed(task.ids)
     for index in range(last):
         task.progress("layers", index, last)
-        if stream_TD is None or task.inputs == "random":
-            stream_TD = _first(task, bench, index)
         if index in task.layers:
-            evidence, stream_TD = compare_layer(bench, index, stream_TD)
+            stream_TD = draw(index, stream_TD) if task.inputs == "random" else stream_TD
+            evidence, stream_TD = compare_layer(task.bench, index, stream_TD)
             yield from evidence
         elif task.inputs == "reference":
-            stream_TD = bench.truth.layer(index, stream_TD).hidden_TD
+            stream_TD = truth.layer(index, stream_TD).hidden_TD
     task.progress("layers", last, last)
 
 
-def _first(task: Task, bench: Bench, index: int) -> Tensor:
-    """The stream that enters layer 0; or a drawn one, of unit size."""
-    if task.inputs == "reference":
-        return bench.truth.embed(task.ids)
-    draw = torch.Generator().manual_seed(index)
-    return torch.randn(len(task.ids), task.release.model.hidden, generator=draw).to(bench.truth.device)
-
-
-def _rotary(task: Task, bench: Bench) -> Iterator[Evidence]:
+def _rotary(task: Task) -> Iterator[Evidence]:
     """Each rotation that the chosen layers use, once."""
-    seen = set()
+    model, seen = task.bench.release.model, set()
     for index in task.layers:
-        rope = getattr(task.release.model.layers[index].mixer, "rope", None)
+        rope = getattr(model.layers[index].mixer, "rope", None)
         if rope is not None and rope not in seen:
             seen.add(rope)
-            found = compare_rotary(bench.truth, index, rope, bench.probes[torch.float32].rotary, task.release.model.context)
+            found = compare_rotary(task.bench.truth, index, rope, task.bench.probes[torch.float32].rotary, model.context)
             if found:
                 yield found
 

@@ -160,6 +160,12 @@ def test_another_target_takes_over_what_the_model_is(root: Path) -> None:
     assert Chain.find(root).target == "b300x8"
 
 
+def test_a_new_look_at_the_model_reaches_every_target(root: Path, released: Path) -> None:
+    plan(root, "b300x8")
+    inspect(root, released, layers=5)
+    assert Chain.find(root, None, "this-machine").read(Seen).layers == Chain.find(root, None, "b300x8").read(Seen).layers == 5
+
+
 @pytest.mark.parametrize(("text", "problem"), [
     ("{", "not YAML"), ("- 1", "expected schema day0.plan-memory/v1, found None"),
     ("schema: day0.plan-memory/v2", "found 'day0.plan-memory/v2'"),

@@ -1,0 +1,44 @@
+"""What is compared: our engine and the reference, each in float32 and in the model's own type."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from day0.community.reference import Reference
+from day0.engine.probe import Probe
+from day0.engine.release import Release
+from day0.spec.reports.map_ops import MapOpsReport
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Nothing is read before it is used, and no more than one layer of each is held."""
+
+    release: Release
+    maps: dict[torch.dtype, MapOpsReport]  #: who runs each operator, in float32 and in the model's own type
+
+    @cached_property
+    def probes(self) -> dict[torch.dtype, Probe]:
+        """Our engine, in both types."""
+        return {dtype: Probe.open(self.release, mapped, str(dtype).removeprefix("torch.")) for dtype, mapped in self.maps.items()}
+
+    @cached_property
+    def truth(self) -> Reference:
+        """The reference in float32."""
+        return self._reference(torch.float32)
+
+    @cached_property
+    def own(self) -> Reference:
+        """The reference in the model's own type; the same object when that is float32."""
+        dtype = list(self.maps)[-1]
+        return self.truth if dtype == torch.float32 else self._reference(dtype)
+
+    def _reference(self, dtype: torch.dtype) -> Reference:
+        return Reference.open(self.release.checkpoint, dtype, range(0), self.probes[torch.float32].device)
+
+
+def draw(seed: int, like_TD: Tensor) -> Tensor:
+    """Normal values of unit size, in float32."""
+    return torch.randn(like_TD.shape, generator=torch.Generator().manual_seed(seed)).to(like_TD.device)
