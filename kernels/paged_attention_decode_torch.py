@@ -11,10 +11,10 @@ def launch(q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float) -
     B, H, Q = q_THQ.shape
     N, V = k_pages.shape[2], v_pages.shape[3]
     q = q_THQ.view(B, N, H // N, Q)
-    if None not in segment.runs[PAGED]:
+    if None not in segment.runs:
         out = torch.cat([_one(q[b : b + 1], k_pages, v_pages, segment, b, scale) for b in range(B)]) if B > 1 else None
         return (_one(q, k_pages, v_pages, segment, 0, scale) if out is None else out).reshape(B, H, V)
-    table_BP = segment.tables_BP[PAGED]
+    table_BP = segment.table_BP
     k, v = (pages[table_BP].flatten(1, 2).transpose(1, 2) for pages in (k_pages, v_pages))
     mask = _mask(segment, k.shape[2], q_THQ.device)
     return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).reshape(B, H, V)

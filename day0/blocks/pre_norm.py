@@ -20,7 +20,7 @@ def after(x_TD: Tensor, y_TD: Tensor, place: str, p: PreNorm, w: Any, ops: Any) 
     return x_TD + y_TD
 
 
-def close(x_TD: Tensor, p: PreNorm) -> Tensor:
+def close(x_TD: Tensor, p: PreNorm, w: Any, ops: Any) -> Tensor:
     return x_TD
 
 

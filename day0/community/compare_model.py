@@ -47,5 +47,8 @@ def _agreement(a_TW: Tensor, b_TW: Tensor) -> float:
 
 def _divergence(a_TW: Tensor, right_TW: Tensor) -> float:
     """Kullback-Leibler divergence of `a` from the truth, nats, mean over tokens."""
-    right = right_TW.double().log_softmax(-1)
-    return float((right.exp() * (right - a_TW.double().log_softmax(-1))).sum(-1).mean())
+    total = 0.0
+    for a_W, right_W in zip(a_TW, right_TW, strict=True):
+        right_W = right_W.double().log_softmax(-1)
+        total += float((right_W.exp() * (right_W - a_W.double().log_softmax(-1))).sum())
+    return total / len(a_TW)

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from day0.community.decode import independent
-from day0.engine.loading import decoded
+from day0.engine.loading import copy, decoded
 from day0.engine.release import Located, Release
 from day0.spec.evidence import WeightEvidence
 from day0.spec.format import Stored
 from day0.spec.progress import Progress
 
+SLAB = 1 << 21  # elements of a plain tensor that are compared at a time
 Sampled = tuple[int | None, str, Located, Stored]  # layer, part, weight, one of its stored tensors
 
 
@@ -51,25 +52,49 @@ def _kind(located: Located) -> tuple[str, str]:
 
 
 def _measure(release: Release, layer: int | None, part: str, located: Located, stored: Stored) -> dict[str, Any]:
-    ours = decoded(release.folder, stored, torch.float32)
-    other = independent(release.checkpoint, stored)
-    deviation, where = _deviation(ours, other[0]) if other else (0.0, "")
-    kept = torch.nan_to_num(ours, nan=0.0, posinf=0.0, neginf=0.0)
+    """Statistics of one stored tensor, read in slabs of rows where it is plain and large."""
+    squares, peak, finite, largest, path = 0.0, 0.0, True, 0.0, ""
+    apart, where = 0.0, ""
+    for start, ours, other in _slabs(release, stored):
+        kept = torch.nan_to_num(ours, nan=0.0, posinf=0.0, neginf=0.0)
+        squares += float(kept.double().square().sum())
+        peak = max(peak, float(kept.abs().max())) if kept.numel() else peak
+        finite = finite and bool(torch.isfinite(ours).all())
+        if other:
+            path = other[1]
+            largest = max(largest, float(torch.nan_to_num(other[0], nan=0.0, posinf=0.0, neginf=0.0).abs().max()))
+            difference, place = _difference(ours, other[0], start)
+            apart, where = (difference, place) if difference > apart else (apart, where)
     return dict(
-        layer=layer, part=part, name=stored.name, role=located.spec.role, format=stored.format, path=other[1] if other else "",
-        deviation=deviation, where=where, finite=bool(torch.isfinite(ours).all()), rms=float(kept.double().pow(2).mean().sqrt()),
-        peak=float(kept.abs().max()) if kept.numel() else 0.0,
+        layer=layer, part=part, name=stored.name, role=located.spec.role, format=stored.format, path=path, where=where, finite=finite,
+        deviation=0.0 if apart == 0 else apart / largest if largest else math.inf, rms=math.sqrt(squares / max(1, math.prod(stored.shape))),
+        peak=peak,
     )  # fmt: skip
 
 
-def _deviation(ours: Tensor, other: Tensor) -> tuple[float, str]:
-    """Largest difference relative to the largest magnitude, and its place; a NaN on one side alone is infinite."""
+def _slabs(release: Release, stored: Stored) -> Iterator[tuple[int, Tensor, tuple[Tensor, str] | None]]:
+    """(first row, our values, independent values with the name of their path), in float32."""
+    rows = stored.shape[0] if stored.shape else 1
+    if stored.format != "plain" or math.prod(stored.shape) <= SLAB:
+        yield 0, decoded(release.folder, stored, torch.float32), independent(release.checkpoint, stored)
+        return
+    width = math.prod(stored.shape[1:])
+    count = max(1, SLAB // width)
+    for start in range(0, rows, count):
+        ours = torch.empty(min(count, rows - start), *stored.shape[1:])
+        copy(release.folder, stored.parts["data"], ours, start * width)
+        yield start, ours, independent(release.checkpoint, stored, slice(start, start + len(ours)))
+
+
+def _difference(ours: Tensor, other: Tensor, start: int) -> tuple[float, str]:
+    """Largest difference and its place; a NaN on one side alone is infinite."""
     if ours.shape != other.shape:
         return math.inf, f"shape {list(ours.shape)} instead of {list(other.shape)}"
-    both = torch.isnan(ours) & torch.isnan(other)
-    apart = torch.where((ours == other) | both, torch.zeros_like(ours), (ours - other).abs().nan_to_num(nan=math.inf))
-    if not apart.any():
+    same = (ours == other) | (torch.isnan(ours) & torch.isnan(other))
+    if same.all():
         return 0.0, ""
-    place = torch.unravel_index(apart.argmax(), apart.shape)
-    largest = float(other[torch.isfinite(other)].abs().max())
-    return float(apart.max()) / largest if largest else math.inf, str([int(index) for index in place])
+    apart = torch.where(same, 0.0, (ours - other).abs().nan_to_num(nan=math.inf))
+    place = [int(index) for index in torch.unravel_index(apart.argmax(), apart.shape)]
+    if place:
+        place[0] += start
+    return float(apart.max()), str(place)

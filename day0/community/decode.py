@@ -13,15 +13,17 @@ from day0.checkpoint.folder import Checkpoint
 from day0.spec.format import Stored
 
 
-def independent(checkpoint: Checkpoint, stored: Stored) -> tuple[Tensor, str] | None:
+def independent(checkpoint: Checkpoint, stored: Stored, rows: slice | None = None) -> tuple[Tensor, str] | None:
     """(float32 values, name of the path) by another way than our formats'; None where there is no second way.
 
-    What the configuration says about quantisation is read again, and companions are found again by their names.
+    What the configuration says about quantisation is read again, and companions are found again by their names. `rows` of a plain tensor
+    may be read alone.
     """
+    assert rows is None or stored.format == "plain"
     formula = FORMULAS.get(stored.format)
     if formula is None:
         return None
-    parts = {part: _load(checkpoint, _name(checkpoint, stored, part)) for part in stored.parts}
+    parts = {part: _load(checkpoint, _name(checkpoint, stored, part), rows) for part in stored.parts}
     return formula(parts, _quantisation(checkpoint.config.data))
 
 
@@ -37,11 +39,11 @@ def _quantisation(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _load(checkpoint: Checkpoint, name: str) -> Tensor:
+def _load(checkpoint: Checkpoint, name: str, rows: slice | None) -> Tensor:
     from safetensors import safe_open  # the library of the container's authors
 
     with safe_open(checkpoint.folder / checkpoint.headers[name].file, framework="pt") as file:
-        return file.get_tensor(name)
+        return file.get_tensor(name) if rows is None else file.get_slice(name)[rows]
 
 
 def _plain(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
@@ -71,7 +73,7 @@ def _scale(scales: Tensor) -> Tensor:
     """Scales as float32; an e8m0 byte b is 2 to the power b - 127."""
     if scales.element_size() == 1:
         byte = scales.view(torch.uint8).int()
-        return torch.where(byte == 255, torch.nan, torch.ldexp(torch.ones(()), byte - 127))
+        return torch.where(byte == 255, torch.nan, torch.ldexp(torch.ones_like(byte, dtype=torch.float32), byte - 127))
     return scales.float()
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from day0.checkpoint.folder import Checkpoint
+from day0.community.ends import stream_ends
 from day0.community.extra import transformers
 from day0.community.skeleton import decoder_layers
 from day0.engine.loading import decoded
@@ -29,6 +30,7 @@ class Feed:
         self._path, self._layers = decoder_layers(model)
         self.unused: list[str] = []  #: released tensors that the class has no place for
         self.groups: dict[int, dict[str, Stored]] = {ENDS: {}, **{i: {} for i in range(len(self._layers))}}
+        self._streamed: set[str] = set()  # parameters that are never loaded
         self._sort()
 
     def _sort(self) -> None:
@@ -51,6 +53,15 @@ class Feed:
             if target not in state and name in state:
                 target = name
             yield name, target
+
+    def stream_ends(self) -> None:
+        """Leave embedding table and head where they lie; rows are read when they are used."""
+        dtype = self._config.dtype
+        targets = {target: name for name, target in self._targets(self._model.state_dict()) if name in self.groups[ENDS]}
+        sources = {target: self.groups[ENDS][name] for target, name in targets.items()}
+        self._streamed = stream_ends(self._model, self._checkpoint, sources, dtype, self._device)
+        for target in self._streamed & targets.keys():
+            del self.groups[ENDS][targets[target]]
 
     def load(self, group: int) -> None:
         """Make the weights of one layer (or `ENDS`) real."""
@@ -77,7 +88,7 @@ class Feed:
         layer = f"{self._path}."
         names = self._layers[group].state_dict(prefix=f"{layer}{group}.") if group != ENDS else self._model.state_dict()
         for name, value in names.items():
-            if value.is_meta and (group != ENDS or not name.startswith(layer)):
+            if value.is_meta and name not in self._streamed and (group != ENDS or not name.startswith(layer)):
                 raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
 
 

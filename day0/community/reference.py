@@ -34,11 +34,16 @@ class Reference:
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, dtype: torch.dtype, layers: range | None = None, device: torch.device | str = "cpu") -> Self:
-        """Build the class and make `layers` resident (all when None, none for `range(0)`); the others are read when they run."""
+        """Build the class and make `layers` resident (all when None, none for `range(0)`); the others are read when they run.
+
+        With no resident layer, of the embedding table and the head no more than the rows in use are held either.
+        """
         device = torch.device(device)
         model = skeleton(checkpoint.config.data, str(checkpoint.folder / "config.json"), dtype, device)
         feed = Feed(model, checkpoint, dtype, device)
         resident = set(range(len(decoder_layers(model)[1]))) if layers is None else set(layers)
+        if not resident:
+            feed.stream_ends()
         feed.load(ENDS)
         for index in sorted(resident):
             feed.load(index)
@@ -131,7 +136,7 @@ class Reference:
     def _dummy(self, hidden_TD: Tensor, start: int) -> dict[str, Tensor]:
         """Inputs that only give the decoder the length and the positions."""
         tokens = hidden_TD.shape[0]
-        width = self.model.get_input_embeddings().weight.shape[-1]
+        width = self.model.config.get_text_config().hidden_size
         positions = torch.arange(start, start + tokens, device=self.device)
         return {"inputs_embeds": torch.zeros(1, tokens, width, dtype=self.dtype, device=self.device), "position_ids": positions[None]}
 

@@ -12,6 +12,9 @@ from day0.spec.errors import Day0Error
 
 PACKED = ("quantization_config", "compression_config")  # weights arrive decoded, so the class must not expect packed ones
 
+# grouped products refuse odd widths and round as the library likes; the loop over experts is what the class itself says
+IMPLEMENTATIONS = {"attn_implementation": "sdpa", "experts_implementation": "eager"}
+
 
 def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device) -> Any:
     """The causal language model of `config`, in `dtype`, in evaluation mode; what no checkpoint holds (rotary frequencies) is real.
@@ -22,7 +25,7 @@ def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: t
     settings = _settings(library, _plain(config), path)
     try:
         with torch.device("meta"), transformers("initialization").no_init_weights():
-            model = library.AutoModelForCausalLM.from_config(settings, dtype=dtype, attn_implementation="sdpa")
+            model = library.AutoModelForCausalLM.from_config(settings, dtype=dtype, **IMPLEMENTATIONS)
     except Exception as error:  # whatever the class makes of numbers that it did not expect
         raise Day0Error(f"transformers cannot build {type(settings).__name__}: {_first(error)}", path) from error
     _fill_buffers(model, device)

@@ -1,6 +1,7 @@
 """How far tensors are from the truth, and the reference in their type beside them."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -8,24 +9,24 @@ from torch import Tensor
 from day0.spec.evidence import Errors
 from day0.spec.ops import ROUNDOFF, Budget
 
+PIECE = 1 << 20  # elements that are held in float64 at a time
+
 
 def compare(ours: Tensor, truth: Tensor, reference: Tensor | None, dtype: torch.dtype, budget: float | None = None) -> Errors:
     """Errors of `ours` [T, …], computed in `dtype`, against `truth`, next to those of `reference` (the reference in that type).
 
     Without a `budget` it is that of one rounding to `dtype`.
     """
-    name = dtype_name(dtype)
-    budget = Budget().relative(name) if budget is None else budget
-    wide = [t.detach().to(torch.float64).flatten(1) for t in (ours, truth, truth if reference is None else reference)]
-    finite = bool(torch.equal(torch.isfinite(wide[0]), torch.isfinite(wide[1])))
-    ours_TX, truth_TX, reference_TX = (torch.nan_to_num(t, nan=0.0, posinf=0.0, neginf=0.0) for t in wide)
-    scale = _rms(truth_TX)
-    own, other = _rms(ours_TX - truth_TX), _rms(reference_TX - truth_TX)
-    ratio_T, uneven_T = _row_ratios(ours_TX - truth_TX, reference_TX - truth_TX, truth_TX, budget)
+    budget = Budget().relative(dtype_name(dtype)) if budget is None else budget
+    rows = [_squares(*piece) for piece in _pieces(ours, truth, reference)]
+    own_T, other_T, truth_T, finite_T = (torch.cat(column) for column in zip(*rows, strict=True))
+    scale, own, other = (math.sqrt(float(squares_T.mean())) for squares_T in (truth_T, own_T, other_T))
+    usual = max(budget, _share(other, scale))
+    ratio_T, uneven_T = _row_ratios(own_T.sqrt(), other_T.sqrt(), truth_T.sqrt() * usual)
     return Errors(
-        ours=_share(own, scale), reference=_share(other, scale), budget=budget, finite=finite,
+        ours=_share(own, scale), reference=_share(other, scale), budget=budget, finite=bool(finite_T.all()),
         ratio=_share(own, max(other, budget * scale)), row_ratio=float(ratio_T.max()), row=int(ratio_T.argmax()),
-        reference_row=float(uneven_T.max()), elements=truth_TX.numel(), **_bias(ours_TX, truth_TX, ROUNDOFF[name]),
+        reference_row=float(uneven_T.max()), elements=truth.numel(), **_bias(ours, truth, scale, ROUNDOFF[dtype_name(dtype)]),
     )  # fmt: skip
 
 
@@ -34,31 +35,42 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _row_ratios(own_TX: Tensor, other_TX: Tensor, truth_TX: Tensor, budget: float) -> tuple[Tensor, Tensor]:
-    """Errors of rows: ours to the reference's, which counts at least as much as in the whole tensor; the reference's to its usual."""
-    usual = max(budget, _share(_rms(other_TX), _rms(truth_TX)))
-    floor_T = truth_TX.pow(2).mean(-1).sqrt() * usual
-    other_T = other_TX.pow(2).mean(-1).sqrt()
-    own_T = own_TX.pow(2).mean(-1).sqrt()
-    ratio_T = own_T / torch.maximum(other_T, floor_T)
-    return torch.where(own_T == 0, 0.0, ratio_T), torch.where(other_T == 0, 0.0, other_T / floor_T)
+def _pieces(ours: Tensor, truth: Tensor, reference: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Some rows of each at a time, in float64."""
+    count = max(1, PIECE // max(1, truth[0].numel()))
+    for start in range(0, len(truth), count):
+        mine, right = (t[start : start + count].to(torch.float64).flatten(1) for t in (ours, truth))
+        yield mine, right, right if reference is None else reference[start : start + count].to(torch.float64).flatten(1)
 
 
-def _bias(ours_TX: Tensor, truth_TX: Tensor, unit: float) -> dict[str, float]:
+def _squares(ours_TX: Tensor, truth_TX: Tensor, reference_TX: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean squares of each row (our error, the reference's, the truth), and whether both are finite at the same places."""
+    finite_T = (torch.isfinite(ours_TX) == torch.isfinite(truth_TX)).all(-1)
+    kept = [torch.nan_to_num(t, nan=0.0, posinf=0.0, neginf=0.0) for t in (ours_TX, truth_TX, reference_TX)]
+    own_T, other_T = ((t - kept[1]).square().mean(-1) for t in (kept[0], kept[2]))
+    return own_T, other_T, kept[1].square().mean(-1), finite_T
+
+
+def _row_ratios(own_T: Tensor, other_T: Tensor, usual_T: Tensor) -> tuple[Tensor, Tensor]:
+    """Our error of each row to the reference's, which counts at least as much as is usual; and the reference's to what is usual."""
+    ratio_T = torch.where(own_T == 0, 0.0, own_T / torch.maximum(other_T, usual_T))
+    return ratio_T, torch.where(other_T == 0, 0.0, other_T / usual_T)
+
+
+def _bias(ours: Tensor, truth: Tensor, scale: float, unit: float) -> dict[str, float]:
     """Mean error in the direction of the truth, in unit roundoffs, and the standard error of that mean.
 
     Small values, where cancellation rules, are left out.
     """
-    magnitude = truth_TX.abs()
-    kept = magnitude > magnitude.pow(2).mean().sqrt() / 4
-    if kept.sum() < 2:
+    count, total, squares = 0, 0.0, 0.0
+    for ours_TX, truth_TX, _ in _pieces(ours, truth):
+        error_TX = (ours_TX - truth_TX) / (truth_TX * unit)
+        kept = error_TX[(truth_TX.abs() > scale / 4) & torch.isfinite(error_TX)]
+        count, total, squares = count + len(kept), total + float(kept.sum()), squares + float(kept.square().sum())
+    if count < 2:
         return {}
-    error_X = ((ours_TX - truth_TX) * truth_TX.sign() / (magnitude * unit))[kept]
-    return {"bias": float(error_X.mean()), "bias_error": float(error_X.std() / len(error_X) ** 0.5)}
-
-
-def _rms(t: Tensor) -> float:
-    return float(t.pow(2).mean().sqrt()) if t.numel() else 0.0
+    mean = total / count
+    return {"bias": mean, "bias_error": math.sqrt(max(squares / count - mean**2, 0.0) / (count - 1))}
 
 
 def _share(part: float, whole: float) -> float:

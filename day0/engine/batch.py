@@ -74,10 +74,9 @@ class Engine:
         workspace = Workspace(footprint.workspace(release, load.dtype), device)
         watch = Stopwatch() if profile else None
         bound = Bound(mapped.sites, workspace, watch)
-        pools = footprint.state(release.model, load.dtype, pages=plan.state.pages, page_size=load.page_size, sequences=load.batch)
-        state = State(
-            pools, pages=plan.state.pages, page_size=load.page_size, sequences=load.batch, context=load.context, device=device
-        )
+        sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
+        pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
+        state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
         engine = cls(Forward(release.model, weights, bound, state), state, plan, tokenizer)
         engine._workspace = workspace.bytes

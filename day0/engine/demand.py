@@ -49,7 +49,8 @@ class Demand:
     def pools(self, pages: int) -> list[footprint.StatePool]:
         """What the state manager allocates when it has `pages` pages."""
         load = self.workload
-        return footprint.state(self.release.model, load.dtype, pages=pages, page_size=load.page_size, sequences=load.batch)
+        sizes = {"page_size": load.page_size, "sequences": load.batch, "chunk": load.chunk, "context": load.context}
+        return footprint.state(self.release.model, load.dtype, pages=pages, **sizes)
 
     def card(self, pages: int | None = None) -> CardRow:
         """The card's memory with `pages` pages of state; without, those of the workload."""

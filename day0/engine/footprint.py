@@ -1,7 +1,7 @@
 """Bytes of everything the engine allocates, from the same declarations that it allocates by. Needs no torch."""
 
 from collections.abc import Iterable, Iterator
-from math import prod
+from math import lcm, prod
 
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
@@ -46,7 +46,7 @@ class StatePool:
 
     layer: int  #: index in the stack
     spec: StateSpec  #: what it holds
-    shape: tuple[int, ...]  #: [pages, entries in a page, …] where it grows, else [sequences, …]
+    shape: tuple[int, ...]  #: [pages, entries in a page, …] where it grows; [sequences, ring, …] for a window; else [sequences, …]
 
     @property
     def bytes(self) -> int:
@@ -58,10 +58,16 @@ def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...
     """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored."""
     stored = located.pieces[0][1]
     if not formats().get(stored.format).packed:
-        kind = "float64" if dtype == "float64" else located.spec.precision if located.spec.precision == "float32" else dtype
-        return [("", number.COMPUTE[kind], located.spec.shape)]
+        return [("", rest_dtype(located.spec.precision, dtype), located.spec.shape)]
     stack = (len(located.pieces),) if located.stacked else ()
     return [(part, header.dtype, stack + header.shape) for part, header in stored.parts.items()]
+
+
+def rest_dtype(precision: str, dtype: str) -> str:
+    """Safetensors name of the type that an unpacked weight rests in."""
+    if precision == "integer":
+        return "I64"
+    return number.COMPUTE["float32" if precision == "float32" and dtype != "float64" else dtype]
 
 
 def buffer(weights: dict[str, Located], dtype: str) -> Buffer:
@@ -93,12 +99,16 @@ def weights(release: Release, dtype: str, residency: str) -> dict[str, int]:
     return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head}
 
 
-def state(model: Model, dtype: str, *, pages: int, page_size: int, sequences: int) -> list[StatePool]:
-    """Every pool of the state manager."""
+def state(model: Model, dtype: str, *, pages: int, page_size: int, sequences: int, chunk: int, context: int) -> list[StatePool]:
+    """Every pool of the state manager; a step brings at most `chunk` new tokens of a sequence, which has at most `context`."""
     pools = []
     for layer in model.layers:
         for spec in layer_state(layer, dtype):
-            entries = (pages, page_size // spec.every) if spec.grows else (sequences,)
+            if spec.grows:
+                assert page_size % spec.every == 0, f"a page of {page_size} tokens does not hold whole entries of {spec.every}"
+                entries: tuple[int, ...] = (pages, page_size // spec.every)
+            else:
+                entries = (sequences,) if spec.window is None else (sequences, spec.ring(chunk, context))
             pools.append(StatePool(layer=layer.index, spec=spec, shape=(*entries, *spec.shape)))
     return pools
 
@@ -109,15 +119,20 @@ def layer_state(layer: Layer, dtype: str) -> Iterator[StateSpec]:
         yield from parts().get(part.kind).state(part, dtype)
 
 
-def state_bytes(model: Model, dtype: str) -> tuple[float, int]:
-    """(bytes for each token, bytes for each sequence)."""
+def page_unit(model: Model) -> int:
+    """Tokens that a page must be a multiple of, so that it holds whole entries of every state."""
+    return lcm(*(spec.every for layer in model.layers for spec in layer_state(layer, model.dtype)), 1)
+
+
+def state_bytes(model: Model, dtype: str, *, chunk: int, context: int) -> tuple[float, int]:
+    """(bytes for each token, bytes for each sequence whatever its length)."""
     token, sequence = 0.0, 0
     for layer in model.layers:
         for spec in layer_state(layer, dtype):
             if spec.grows:
                 token += spec.entry_bytes / spec.every
             else:
-                sequence += spec.entry_bytes
+                sequence += spec.entry_bytes * (1 if spec.window is None else spec.ring(chunk, context))
     return token, sequence
 
 

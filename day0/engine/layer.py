@@ -25,9 +25,9 @@ class BoundLayer:
         """Token embeddings → stream."""
         return self._residual.open(x_TD, self._layer.residual)
 
-    def close(self, stream: Any) -> Tensor:
-        """Stream → hidden states for the final norm."""
-        return self._residual.close(stream, self._layer.residual)
+    def close(self, stream: Any, w: Any, ops: Any) -> Tensor:
+        """Stream → hidden states for the final norm, with the weights and operators of `Model.collapse` where there are any."""
+        return self._residual.close(stream, self._layer.residual, w, ops)
 
     def __call__(self, stream: Any, w: Any, step: Step, seen: dict[str, Tensor] | None = None) -> Any:
         """The stream after this layer; writes the state of the step's tokens. `seen` receives what each sublayer adds."""
@@ -41,7 +41,7 @@ class BoundLayer:
             stream = residual.after(stream, y_TD, "mixer", layer.residual, w.residual, ops["residual"])
         if layer.ffn is not None:
             x_TD = residual.before(stream, "ffn", layer.residual, w.residual, ops["residual"])
-            y_TD = self._ffn.run(x_TD, layer.ffn, w.ffn, ops["ffn"])
+            y_TD = self._ffn.run(x_TD, layer.ffn, w.ffn, step, ops["ffn"])
             if seen is not None:
                 seen["ffn"] = y_TD
             stream = residual.after(stream, y_TD, "ffn", layer.residual, w.residual, ops["residual"])

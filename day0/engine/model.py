@@ -10,6 +10,7 @@ from day0.engine.layer import BoundLayer
 from day0.engine.state import State
 from day0.engine.weights import Weights
 from day0.spec.model import Model
+from day0.spec.ops import PHASES
 from day0.spec.rope import Rope
 from day0.spec.step import Step, Turn
 
@@ -20,7 +21,8 @@ class Forward:
     def __init__(self, model: Model, weights: Weights, bound: Bound, state: State) -> None:
         self.model, self.weights = model, weights
         self._layers = [BoundLayer(layer, bound, state.layer(layer.index)) for layer in model.layers]
-        self._ends = {phase: bound.at(None, "", phase) for phase in ("prefill", "decode")}
+        self._ends = {phase: bound.at(None, "", phase) for phase in PHASES}
+        self._collapse = {phase: bound.at(None, "collapse", phase) for phase in PHASES}
         self._frequencies = frequencies(model, state.device)
 
     @torch.inference_mode()
@@ -29,17 +31,16 @@ class Forward:
         segments = step.segments()
         for segment in segments:
             segment.rotary = turn(segment.positions_T, self._frequencies)
-        ops = self._ends[segments[-1].phase]
-        tokens_T = torch.cat([segment.tokens_T for segment in segments]) if len(segments) > 1 else segments[0].tokens_T
-        x_TD = ops.embedding(*self.weights.table(tokens_T))
+        ops, ends = self._ends[segments[-1].phase], self.weights.ends
+        x_TD = ops.embedding(*self.weights.table(step.tokens_T))
         if self.model.embed_scale != 1:
             x_TD = x_TD * self.model.embed_scale
         stream: Any = self._layers[0].open(x_TD)
         for layer, w in zip(self._layers, self.weights.layers(), strict=True):
             stream = layer(stream, w, step)
-        x_TD = self._layers[-1].close(stream)
+        x_TD = self._layers[-1].close(stream, getattr(ends, "collapse", None), self._collapse[segments[-1].phase])
         outputs_OD = x_TD if step.outputs.shape[0] == x_TD.shape[0] else x_TD[step.outputs]
-        return ops.rms_norm(outputs_OD, self.weights.norm, self.model.norm.eps, self.model.norm.plus_one)
+        return ops.rms_norm(outputs_OD, ends.norm, self.model.norm.eps, self.model.norm.plus_one)
 
     @torch.inference_mode()
     def logits(self, hidden_OD: Tensor) -> Tensor:

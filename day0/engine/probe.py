@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 import torch
@@ -10,17 +11,17 @@ from torch import Tensor
 from day0.engine import footprint
 from day0.engine.bind import Bound, Function, Place
 from day0.engine.layer import BoundLayer
-from day0.engine.loading import decoded
+from day0.engine.loading import copy, decoded
 from day0.engine.model import frequencies, turn
 from day0.engine.packed import Workspace
-from day0.engine.release import Release
+from day0.engine.release import Located, Release
 from day0.engine.state import Sequence as StateSequence
 from day0.engine.state import State
 from day0.engine.weights import load
-from day0.ops.route import scores, weigh
+from day0.ops.route import weigh
 from day0.spec.lazy import torch_dtype
 from day0.spec.ops import Phase
-from day0.spec.registry import backends
+from day0.spec.registry import backends, blocks, formats
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.rope import Rope
 from day0.spec.step import Step
@@ -79,9 +80,13 @@ class Probe:
     def embed(self, ids: Sequence[int], judge: Judge | None = None) -> Tensor:
         """Stream [T, D] that enters the first layer."""
         self._judge = judge
-        table_WD = decoded(self.release.folder, self.release.ends()["embed"].pieces[0][1], self.dtype).to(self.device)
-        x_TD = self._ends("prefill").embedding(table_WD, torch.tensor(ids, device=self.device))
-        return x_TD if self.release.model.embed_scale == 1 else x_TD * self.release.model.embed_scale
+        unique, places_T = torch.tensor(ids, device=self.device).unique(return_inverse=True)
+        table_WD = torch.cat([self._rows("embed", token, 1) for token in unique.tolist()])
+        x_TD = self._ends("prefill").embedding(table_WD, places_T)
+        if self.release.model.embed_scale != 1:
+            x_TD = x_TD * self.release.model.embed_scale
+        residual = self.release.model.layers[0].residual
+        return blocks().get(residual.kind).open(x_TD, residual)
 
     @torch.inference_mode()
     def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
@@ -89,12 +94,16 @@ class Probe:
         self._judge = judge
         model, ends = self.release.model, self.release.ends()
         ops = self._ends("prefill")
-        norm_D, head_WD = (
-            decoded(self.release.folder, ends[name].pieces[0][1], self.dtype).to(self.device)
-            for name in ("norm", "embed" if model.tied else "head")
-        )
-        x_TD = ops.rms_norm(stream_TD.to(self.dtype), norm_D, model.norm.eps, model.norm.plus_one)
-        return ops.linear(x_TD, head_WD).float() * model.logit_scale
+        name = "embed" if model.tied else "head"
+        small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
+        w = self._load(small)
+        residual = model.layers[-1].residual
+        collapse = self._ends("prefill", "collapse")
+        x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
+        x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
+        starts = range(0, model.vocab, footprint.HEAD_ROWS)
+        pieces = [ops.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
+        return torch.cat(pieces, dim=-1) * model.logit_scale
 
     @torch.inference_mode()
     def layer(
@@ -116,8 +125,8 @@ class Probe:
             seen: dict[str, Tensor] = {}
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
             step = self._step(state, sequence, start, count)
-            stream = run.open(hidden_TD[start : start + count].to(self.dtype))
-            streams.append(run.close(run(stream, self._weights(index), step, seen)))
+            stream = hidden_TD[start : start + count].to(self.dtype)
+            streams.append(run(stream, self._weights(index), step, seen))
             parts.append(seen)
         routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -137,21 +146,34 @@ class Probe:
 
     def _weights(self, index: int) -> Any:
         if self._loaded is None or self._loaded[0] != index:
-            group = self.release.layer(index)
-            layout = footprint.buffer(group, self._dtype)
-            buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=self.device)
-            self._loaded = (index, load(self.release, group, layout, buffer, self._dtype))
+            self._loaded = (index, self._load(self.release.layer(index)))
         return self._loaded[1]
 
-    def _state(self, index: int, tokens: int) -> State:
-        pages = footprint.pages_for(tokens, PAGE)
-        pools = footprint.state(self.release.model, self._dtype, pages=pages, page_size=PAGE, sequences=1)
-        own = [pool for pool in pools if pool.layer == index]
-        return State(own, pages=pages, page_size=PAGE, sequences=1, context=tokens, device=self.device)
+    def _rows(self, name: str, start: int, count: int) -> Tensor:
+        """Some rows of the embedding table or the head."""
+        stored, hidden = self.release.ends()[name].pieces[0][1], self.release.model.hidden
+        if formats().get(stored.format).packed:
+            return decoded(self.release.folder, stored, self.dtype)[start : start + count].to(self.device)
+        rows = torch.empty(count, hidden, dtype=self.dtype, device=self.device)
+        copy(self.release.folder, stored.parts["data"], rows, start * hidden)
+        return rows
 
-    def _ends(self, phase: str) -> Any:
+    def _load(self, group: dict[str, Located]) -> Any:
+        layout = footprint.buffer(group, self._dtype)
+        buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=self.device)
+        return load(self.release, group, layout, buffer, self._dtype)
+
+    def _state(self, index: int, tokens: int) -> State:
+        model = self.release.model
+        page = lcm(PAGE, footprint.page_unit(model))
+        sizes = {"pages": footprint.pages_for(tokens, page), "page_size": page, "sequences": 1, "context": tokens}
+        pools = footprint.state(model, self._dtype, chunk=tokens, **sizes)
+        wanted = {index, model.layers[index].kv_source}
+        return State(model.layers, [pool for pool in pools if pool.layer in wanted], device=self.device, **sizes)
+
+    def _ends(self, phase: Phase, place: str = "") -> Any:
         sites = [site for site in self.mapped.sites if site.layer is None]
-        return Bound(sites, self._workspace, self._observe).at(None, "", phase)  # type: ignore[arg-type]
+        return Bound(sites, self._workspace, self._observe).at(None, place, phase)
 
     def _observe(self, place: Place, op: str, function: Function) -> Function:
         layer, where, phase = place
@@ -165,7 +187,7 @@ class Probe:
             logits_TE, _, rule = args[:3]
             self._routes.append((logits_TE, *result))
             if self._forced_TK is not None:
-                result = (weigh(scores(logits_TE, rule), self._forced_TK, rule), self._forced_TK)
+                result = (weigh(logits_TE, self._forced_TK, rule), self._forced_TK)
             return result
 
         return observed

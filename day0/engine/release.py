@@ -71,7 +71,7 @@ class Release:
 
     def ends(self) -> dict[str, Located]:
         """Weights outside the layers."""
-        return {spec.name: self.tensors[spec.name] for spec in self.model.ends() if spec.name in self.tensors}
+        return {name: self.tensors[name] for name, _ in end_specs(self.model) if name in self.tensors}
 
     def require_complete(self) -> None:
         """Day0Error unless every weight of the model is there, in its shape, in one format."""
@@ -113,11 +113,19 @@ def recognise(config: Config) -> tuple[str, Family]:
 
 def specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
     """(canonical name, weight) of everything the model must have."""
-    for spec in model.ends():
-        yield spec.name, spec
+    yield from end_specs(model)
     for layer in model.layers:
         for name, spec in layer_specs(layer, model.hidden):
             yield f"layers.{layer.index}.{name}", spec
+
+
+def end_specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
+    """(name, weight) outside the layers; those of `Model.collapse` are called "collapse.…"."""
+    for spec in model.ends():
+        yield spec.name, spec
+    if model.collapse is not None:
+        for spec in parts().get(model.collapse.kind).tensors(model.collapse, model.hidden):
+            yield f"collapse.{spec.name}", spec
 
 
 def layer_specs(layer: Layer, hidden: int) -> Iterator[tuple[str, TensorSpec]]:

@@ -1,4 +1,4 @@
-"""The state manager: pages for everything that grows with tokens, slots for what does not.
+"""The state manager: pages for what grows with tokens, rings for windows, slots for what does not grow.
 
 One page holds `page_size` tokens of every layer's growing state under the same number. Blocks read and write through `LayerState` only.
 """
@@ -12,8 +12,9 @@ from torch import Tensor
 from day0.engine.footprint import StatePool, pages_for
 from day0.engine.pages import Pages
 from day0.spec.lazy import torch_dtype
+from day0.spec.model import Layer
 from day0.spec.ops import Phase
-from day0.spec.state import PAGED
+from day0.spec.state import PAGED, Group, StateSpec
 from day0.spec.step import Segment
 
 
@@ -30,19 +31,22 @@ class State:
     """All pools of a model."""
 
     def __init__(
-        self, pools: Ordered[StatePool], *, pages: int, page_size: int, sequences: int, context: int, device: torch.device
-    ) -> None:
-        self.page_size, self.device = page_size, device
+        self, layers: Ordered[Layer], pools: Ordered[StatePool], *, pages: int, page_size: int, sequences: int, context: int,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self.page_size, self.device, self.context = page_size, device, context
+        self._layers = layers
         self._pages = Pages(pages)
         self._slots = list(range(sequences))[::-1]
         self._table_BP = torch.zeros(sequences, pages_for(context, page_size), dtype=torch.int64)
-        self._pools: dict[tuple[int, str], Tensor] = {}
-        self._recurrent = [pool for pool in pools if not pool.spec.grows]
-        self.groups = {pool.spec.group for pool in pools if pool.spec.grows}
-        assert self.groups <= {PAGED}, f"no page law for {self.groups}"
-        for pool in pools:
-            self._pools[pool.layer, pool.spec.name] = torch.zeros(pool.shape, dtype=torch_dtype(pool.spec.dtype), device=device)
-        self.bytes = sum(pool.nbytes for pool in self._pools.values())
+        self._pools = {(pool.layer, pool.spec.name): pool for pool in pools}
+        self._tensors = {
+            key: torch.zeros(pool.shape, dtype=torch_dtype(pool.spec.dtype), device=device) for key, pool in self._pools.items()
+        }
+        self._rings = {pool.spec.group: pool.shape[1] for pool in pools if pool.spec.window is not None}
+        self._groups = {pool.spec.group for pool in pools if pool.spec.grows}
+        self._shareable = self._groups <= {PAGED} and all(pool.spec.grows for pool in pools)
+        self.bytes = sum(tensor.nbytes for tensor in self._tensors.values())
 
     @property
     def usage(self) -> float:
@@ -52,18 +56,20 @@ class State:
     def admit(self, tokens: int, parent: Sequence | None = None, shared: int = 0) -> Sequence | None:
         """A sequence of at most `tokens` tokens, None when there is no room now.
 
-        Its first `shared` tokens are those of `parent`: the pages that they fill are shared, not copied, and count as computed.
+        Its first `shared` tokens are those of `parent`: where all state is paged by token, the pages that they fill are shared, not
+        copied, and count as computed.
         """
-        assert tokens <= self._table_BP.shape[1] * self.page_size, "longer than the plan"
-        common = parent.pages[: shared // self.page_size] if parent and not self._recurrent else []
+        assert tokens <= self.context, "longer than the plan"
+        common = parent.pages[: shared // self.page_size] if parent and self._shareable else []
         fresh = self._pages.allocate(pages_for(tokens, self.page_size) - len(common)) if self._slots else None
         if fresh is None:
             return None
         self._pages.share(common)
         sequence = Sequence(slot=self._slots.pop(), pages=common + fresh, length=len(common) * self.page_size)
         self._table_BP[sequence.slot, : len(sequence.pages)] = torch.tensor(sequence.pages, dtype=torch.int64)
-        for pool in self._recurrent:
-            self._pools[pool.layer, pool.spec.name][sequence.slot].zero_()
+        for key, pool in self._pools.items():
+            if not pool.spec.grows and pool.spec.window is None:
+                self._tensors[key][sequence.slot].zero_()
         return sequence
 
     def free(self, sequence: Sequence) -> None:
@@ -74,49 +80,77 @@ class State:
 
     def segment(self, phase: Phase, news: Ordered[tuple[Sequence, Ordered[int]]]) -> Segment:
         """The new tokens of several sequences as one segment; their state counts as computed from now on."""
-        tokens, positions, rows = [], [], []
-        for row, (sequence, new) in enumerate(news):
+        tokens, spans = [], []
+        for sequence, new in news:
             tokens += new
-            positions += range(sequence.length, sequence.length + len(new))
-            rows += [row] * len(new)
+            spans.append(range(sequence.length, sequence.length + len(new)))
             sequence.length += len(new)
-        slots_B = torch.tensor([sequence.slot for sequence, _ in news])
+        slots = [sequence.slot for sequence, _ in news]
         lengths = tuple(sequence.length for sequence, _ in news)
-        table_BP = self._table_BP[slots_B, : pages_for(max(lengths), self.page_size)]
-        positions_T = torch.tensor(positions)
-        pages_T = table_BP[torch.tensor(rows), positions_T // self.page_size]
-        entries_T = pages_T * self.page_size + positions_T % self.page_size
+        table_BP = self._table_BP[torch.tensor(slots), : pages_for(max(lengths), self.page_size)]
+        groups = self._groups | self._rings.keys()
         return Segment(
             phase=phase,
             tokens_T=torch.tensor(tokens).to(self.device),
-            positions_T=positions_T.to(self.device),
+            positions_T=torch.tensor([position for span in spans for position in span]).to(self.device),
             queries=tuple(len(new) for _, new in news),
             lengths=lengths,
-            slots_T=dict.fromkeys(self.groups, entries_T.to(self.device)),
-            tables_BP=dict.fromkeys(self.groups, table_BP.to(self.device)),
-            runs=dict.fromkeys(self.groups, tuple(_run(s.pages, pages_for(s.length, self.page_size)) for s, _ in news)),
-            sequences_B=slots_B.to(self.device),
+            entries_N={group: self._places(group, table_BP, slots, spans).to(self.device) for group in groups},
+            table_BP=table_BP.to(self.device),
+            runs=tuple(_run(s.pages, pages_for(s.length, self.page_size)) for s, _ in news),
+            slots=tuple(slots),
         )
 
+    def _places(self, group: Group, table_BP: Tensor, slots: list[int], spans: list[range]) -> Tensor:
+        """Where the entries of one growth group that become complete in this step go."""
+        _, every, window = group
+        places = []
+        for row, (slot, span) in enumerate(zip(slots, spans, strict=True)):
+            entries_N = torch.arange(span.start // every, span.stop // every)
+            if window is not None:
+                ring = self._rings[group]
+                assert len(span) <= ring, f"{len(span)} new tokens in a ring of {ring}"
+                places.append(slot * ring + entries_N % ring)
+            else:
+                width = self.page_size // every
+                places.append(table_BP[row, entries_N // width] * width + entries_N % width)
+        return torch.cat(places)
+
     def layer(self, index: int) -> "LayerState":
-        """What the block of one layer sees."""
-        return LayerState({name: pool for (layer, name), pool in self._pools.items() if layer == index})
+        """What the block of one layer sees; with the state of the layer whose keys and values it reads, where it names one."""
+        layer = next(layer for layer in self._layers if layer.index == index)
+        own = {name: pool.spec for (place, name), pool in self._pools.items() if place == index}
+        source = None if layer.kv_source is None else self.layer(layer.kv_source)
+        return LayerState(layer, own, {name: self._tensors[index, name] for name in own}, source)
 
 
 class LayerState:
-    """The pools of one layer."""
+    """The state of one layer."""
 
-    def __init__(self, pools: dict[str, Tensor]) -> None:
-        self._pools = pools
-        self._flat = {name: pool.flatten(0, 1) for name, pool in pools.items()}
+    def __init__(self, layer: Layer, specs: dict[str, StateSpec], pools: dict[str, Tensor], source: "LayerState | None") -> None:
+        self.layer, self.source = layer, source
+        self._pools, self._groups = pools, {name: spec.group for name, spec in specs.items()}
+        self._flat = {name: pool.flatten(0, 1) for name, pool in pools.items() if specs[name].grows or specs[name].window is not None}
 
-    def append(self, name: str, values_T: Tensor, segment: Segment) -> None:
-        """Write one entry for each new token of the segment."""
-        self._flat[name].index_copy_(0, segment.slots_T[PAGED], values_T)
+    def append(self, name: str, values_N: Tensor, segment: Segment) -> None:
+        """Write one entry for each new token of the segment (for each entry that they complete, where one stands for several tokens)."""
+        self._flat[name].index_copy_(0, segment.entries_N[self._groups[name]], values_N)
 
     def pages(self, name: str) -> Tensor:
-        """[pages, entries in a page, …]."""
+        """[pages, entries in a page, …]; [sequences, ring, …] for a window."""
         return self._pools[name]
+
+    def entries(self, name: str, segment: Segment, b: int) -> Tensor:
+        """Entries of sequence `b` in order; see `Segment.entries`."""
+        return segment.entries(self._pools[name], b, self._groups[name])
+
+    def read(self, name: str, segment: Segment) -> Tensor:
+        """[B, …]: state that is kept once a sequence, as the last step left it; zeros before the first."""
+        return self._pools[name][list(segment.slots)]
+
+    def write(self, name: str, values_B: Tensor, segment: Segment) -> None:
+        """Replace that state."""
+        self._pools[name][list(segment.slots)] = values_B.to(self._pools[name].dtype)
 
 
 def _run(pages: list[int], used: int) -> int | None:

@@ -19,7 +19,7 @@ class Weights(Protocol):
     """What a forward pass asks for."""
 
     bytes: dict[str, int]  # allocation → bytes, as the plan names them
-    norm: Tensor  # of the final norm
+    ends: Any  # small weights outside the layers: `ends.norm`, `ends.collapse`
 
     def layers(self) -> Iterator[Any]:
         """Weights of each layer, in order, valid until the next one is asked for."""
@@ -52,15 +52,14 @@ class Resident:
             sizes.append(layout.bytes)
         progress("reading weights", len(groups), len(groups))
         self.bytes = {"layers": sum(sizes[:-1]), "ends": sizes[-1]}
-        self._ends = self._groups.pop()
-        self.norm = self._ends.norm
-        self._head = self._ends.embed if release.model.tied else self._ends.head
+        self.ends = self._groups.pop()
+        self._head = self.ends.embed if release.model.tied else self.ends.head
 
     def layers(self) -> Iterator[Any]:
         return iter(self._groups)
 
     def table(self, tokens_T: Tensor) -> tuple[Any, Tensor]:
-        return self._ends.embed, tokens_T
+        return self.ends.embed, tokens_T
 
     def head(self) -> Iterator[Any]:
         yield self._head
@@ -79,7 +78,7 @@ class Streamed:
         ends = release.ends()
         small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
         layout = footprint.buffer(small, dtype)
-        self.norm = load(release, small, layout, _allocate(layout.bytes, device), dtype).norm
+        self.ends = load(release, small, layout, _allocate(layout.bytes, device), dtype)
         self._embed, self._head = ends["embed"], ends["embed" if release.model.tied else "head"]
         for located in (self._embed, self._head):
             if formats().get(located.format).packed:

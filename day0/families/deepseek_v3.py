@@ -8,6 +8,7 @@ from day0.parts.dense_ffn import DenseFfn
 from day0.parts.mla import Mla
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import Activation, activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, Prediction
@@ -19,9 +20,9 @@ LATENT_NORM = Norm(eps=1e-6)  # the release's code gives the latents this epsilo
 def read(config: Config) -> Model:
     norm = rms_norm(config)
     attention = read_attention(config)
-    activation = config.str("hidden_act", "silu")
-    dense = DenseFfn(width=config.int("intermediate_size"), activation=activation)
-    experts = read_experts(config, activation)
+    act = activation(config.str("hidden_act", "silu"))
+    dense = DenseFfn(width=config.int("intermediate_size"), activation=act)
+    experts = read_experts(config, act)
     count = config.int("num_hidden_layers")
     first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)
     layers = [
@@ -50,7 +51,7 @@ def read_attention(config: Config) -> Mla:
     )
 
 
-def read_experts(config: Config, activation: str) -> MoeFfn:
+def read_experts(config: Config, act: Activation) -> MoeFfn:
     score, method = config.str("scoring_func", "sigmoid"), config.str("topk_method", "noaux_tc")
     if (score, method) != ("sigmoid", "noaux_tc"):
         raise Day0Error(f"routing {method!r} over {score!r} is not this family's", config.path, hint="keys topk_method, scoring_func")
@@ -60,7 +61,7 @@ def read_experts(config: Config, activation: str) -> MoeFfn:
         renormalise=config.bool("norm_topk_prob", True), epsilon=1e-20, scale=config.float("routed_scaling_factor", 1.0),
     )  # fmt: skip
     return MoeFfn(
-        experts=config.int("n_routed_experts"), top_k=config.int("num_experts_per_tok"), width=width, activation=activation,
+        experts=config.int("n_routed_experts"), top_k=config.int("num_experts_per_tok"), width=width, activation=act,
         router=router, shared_width=width * config.int("n_shared_experts", 0),
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from day0.checkpoint.rope import read_rope
 from day0.parts.dense_ffn import DenseFfn
 from day0.parts.gqa import Gqa
 from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm
@@ -18,7 +19,8 @@ QK_NORM = {"qwen3"}  # queries and keys are normed per head
 def read(config: Config) -> Model:
     norm = rms_norm(config)
     attention = read_attention(config, norm)
-    ffn = DenseFfn(width=config.int("intermediate_size"), activation=config.str("hidden_act", "silu"), bias=config.bool("mlp_bias", False))
+    act = activation(config.str("hidden_act", "silu"))
+    ffn = DenseFfn(width=config.int("intermediate_size"), activation=act, bias=config.bool("mlp_bias", False))
     layers = [Layer(index=i, mixer=attention, ffn=ffn, residual=PreNorm(norm=norm)) for i in range(config.int("num_hidden_layers"))]
     return decoder(config, family="llama", layers=layers, norm=norm)
 

@@ -6,6 +6,7 @@ from day0.families.llama import NAMES as LLAMA
 from day0.families.llama import read_attention
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import activation
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model
 from day0.spec.names import Names
@@ -16,7 +17,7 @@ def read(config: Config) -> Model:
     attention = read_attention(config, norm)
     experts = MoeFfn(
         experts=config.int("num_local_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("intermediate_size"),
-        activation=config.str("hidden_act", "silu"), router=Router(score="softmax", renormalise=True),
+        activation=activation(config.str("hidden_act", "silu")), router=Router(score="softmax", renormalise=True),
     )  # fmt: skip
     config.book(("router_jitter_noise",), "nothing: it has no effect on the numbers")
     layers = [Layer(index=i, mixer=attention, ffn=experts, residual=PreNorm(norm=norm)) for i in range(config.int("num_hidden_layers"))]

@@ -8,6 +8,7 @@ from day0.families.llama import read_attention
 from day0.families.qwen3_moe import NAMES
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import activation
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model
 
@@ -17,7 +18,7 @@ def read(config: Config) -> Model:
     attention = replace(read_attention(config, norm), qk_norm=norm, qk_norm_scope="vector", clip=config.float("clip_qkv", None))
     experts = MoeFfn(
         experts=config.int("num_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("intermediate_size"),
-        activation=config.str("hidden_act", "silu"),
+        activation=activation(config.str("hidden_act", "silu")),
         router=Router(score="softmax", renormalise=config.bool("norm_topk_prob", False)),
     )  # fmt: skip
     layers = [Layer(index=i, mixer=attention, ffn=experts, residual=PreNorm(norm=norm)) for i in range(config.int("num_hidden_layers"))]

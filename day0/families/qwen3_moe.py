@@ -9,6 +9,7 @@ from day0.parts.dense_ffn import DenseFfn
 from day0.parts.gqa import Gqa
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import activation
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model
 from day0.spec.names import Names
@@ -23,11 +24,11 @@ def read(config: Config) -> Model:
         heads=heads, kv_heads=config.int("num_key_value_heads"), qk_dim=dim, v_dim=dim, scale=dim**-0.5,
         rope=read_rope(config, dim), bias=bias, out_bias=bias, qk_norm=norm,
     )  # fmt: skip
-    activation = config.str("hidden_act", "silu")
-    dense = DenseFfn(width=config.int("intermediate_size"), activation=activation)
+    act = activation(config.str("hidden_act", "silu"))
+    dense = DenseFfn(width=config.int("intermediate_size"), activation=act)
     experts = MoeFfn(
         experts=config.int("num_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("moe_intermediate_size"),
-        activation=activation, router=Router(score="softmax", renormalise=config.bool("norm_topk_prob", False)),
+        activation=act, router=Router(score="softmax", renormalise=config.bool("norm_topk_prob", False)),
     )  # fmt: skip
     step, dense_layers = config.int("decoder_sparse_step", 1), config.list("mlp_only_layers", [])
     layers = [

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from day0.ops.activation import ungated
 from day0.ops.gated_activation import gated_activation
 from day0.ops.linear import linear
+from day0.spec.activation import Activation
 from day0.spec.cases import Draw, cases
 from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
@@ -11,29 +13,47 @@ from day0.spec.ops import Budget, Cost, Op, Site
 
 def experts(
     x_TD: "torch.Tensor", weights_TK: "torch.Tensor", experts_TK: "torch.Tensor",
-    gate_EFD: Any, up_EFD: Any, down_EDF: Any, activation: str,
+    gate_EFD: Any, up_EFD: Any, down_EDF: Any, activation: Activation,
+    biases: "tuple[torch.Tensor | None, torch.Tensor, torch.Tensor] | None" = None, identity_from: int | None = None,
+    scale_input: bool = False,
 ) -> "torch.Tensor":  # fmt: skip
-    """→ [T, D]. The three banks are indexed by expert, one at a time: tensors, or what decodes an expert when asked for it."""
+    """→ [T, D]. The banks are indexed by expert, one at a time: tensors, or what decodes an expert when asked for it.
+
+    `gate_EFD` is None where experts have two matrices. `biases`: of gate, up [E, F] and down [E, D]. Experts from `identity_from` on
+    return their input. `scale_input`: the weight multiplies the expert's input instead of its output.
+    """
     y_TD = torch.zeros_like(wide(x_TD))
     for e in experts_TK.unique().tolist():
         rows, places = (experts_TK == e).nonzero(as_tuple=True)
-        x = wide(x_TD[rows])
-        hidden = gated_activation(linear(x, wide(gate_EFD[e])), linear(x, wide(up_EFD[e])), activation)
-        y_TD.index_add_(0, rows, linear(hidden, wide(down_EDF[e])) * weights_TK[rows, places, None].to(y_TD.dtype))
+        x, weight = wide(x_TD[rows]), weights_TK[rows, places, None].to(y_TD.dtype)
+        if scale_input:
+            x, weight = x * weight, torch.ones_like(weight)
+        if identity_from is None or e < identity_from:
+            gate_b, up_b, down_b = (None, None, None) if biases is None else (b if b is None else wide(b[e]) for b in biases)
+            up = linear(x, wide(up_EFD[e]), up_b)
+            hidden = gated_activation(linear(x, wide(gate_EFD[e]), gate_b), up, activation) if activation.gated else ungated(up, activation)
+            x = linear(hidden, wide(down_EDF[e]), down_b)
+        y_TD.index_add_(0, rows, x * weight)
     return y_TD.to(x_TD.dtype)
 
 
-def make(draw: Draw, T: int, D: int, F: int, E: int, K: int) -> dict[str, Any]:
-    chosen = torch.stack([torch.randperm(E, generator=draw.generator)[:K] for _ in range(T)])
-    return {
+def make(draw: Draw, T: int, D: int, F: int, K: int, variant: str) -> dict[str, Any]:
+    E = 9
+    identities = 3 if variant == "identities" else 0
+    chosen = torch.stack([torch.randperm(E + identities, generator=draw.generator)[:K] for _ in range(T)])
+    arguments = {
         "x_TD": draw.normal(T, D),
         "weights_TK": draw.normal(T, K, dtype=torch.float32).softmax(-1),
         "experts_TK": chosen,
-        "gate_EFD": draw.normal(E, F, D, scale=D**-0.5),
+        "gate_EFD": None if variant == "ungated" else draw.normal(E, F, D, scale=D**-0.5),
         "up_EFD": draw.normal(E, F, D, scale=D**-0.5),
         "down_EDF": draw.normal(E, D, F, scale=F**-0.5),
-        "activation": "silu",
+        "activation": Activation(kind="relu2", gated=False) if variant == "ungated" else Activation(kind="silu"),
     }
+    if variant == "biases":
+        arguments["activation"] = Activation(kind="silu", limit=7.0, alpha=1.702, offset=1.0)
+        arguments["biases"] = (draw.normal(E, F), draw.normal(E, F), draw.normal(E, D))
+    return arguments | {"identity_from": E if identities else None, "scale_input": variant == "scale_input"}
 
 
 def cost(site: Site) -> Cost:
@@ -44,5 +64,7 @@ def cost(site: Site) -> Cost:
 OP = Op(
     name="experts", reference=experts, inputs={"x": "TD", "weights": "TK", "experts": "TK", "gate": "EFD", "up": "EFD", "down": "EDF"},
     outputs={"y": "TD"}, layer="domain", budget=Budget(rounds=6, accumulations=64, special=8), cost=cost,
-    cases=cases(make, T=(1, 63), D=(60, 128), F=(36, 100), E=(9,), K=(1, 3)),
+    cases=cases(
+        make, T=(1, 63), D=(60, 128), F=(36, 100), K=(1, 3), variant=("plain", "ungated", "biases", "identities", "scale_input"),
+    ),
 )  # fmt: skip

@@ -1,25 +1,42 @@
-"""activation(gate) · up, elementwise (GLU variants, arXiv 2002.05202)."""
+"""activation(gate) · up, elementwise (GLU variants, arXiv 2002.05202), with the clamps and offsets of releases."""
 
 from typing import Any
 
+from day0.spec.activation import Activation
 from day0.spec.cases import Draw, cases
 from day0.spec.lazy import functional, torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
-ACTIVATIONS = {
-    "silu": lambda x: x * torch.sigmoid(x),
-    "gelu": lambda x: functional.gelu(x),
-    "gelu_pytorch_tanh": lambda x: functional.gelu(x, approximate="tanh"),
-}
 
-
-def gated_activation(gate_TF: "torch.Tensor", up_TF: "torch.Tensor", activation: str) -> "torch.Tensor":
+def gated_activation(gate_TF: "torch.Tensor", up_TF: "torch.Tensor", activation: Activation) -> "torch.Tensor":
     """→ [T, F]."""
-    return (ACTIVATIONS[activation](wide(gate_TF)) * wide(up_TF)).to(gate_TF.dtype)
+    gate, up = wide(gate_TF), wide(up_TF)
+    if activation.limit is not None:
+        gate, up = gate.clamp(max=activation.limit), up.clamp(-activation.limit, activation.limit)
+    if activation.kind == "situ":
+        up = activation.linear_beta * torch.tanh(up / activation.linear_beta)
+    return (activate(gate, activation) * (up + activation.offset)).to(gate_TF.dtype)
 
 
-def make(draw: Draw, T: int, F: int, activation: str) -> dict[str, Any]:
-    return {"gate_TF": draw.normal(T, F, scale=4), "up_TF": draw.normal(T, F), "activation": activation}
+def activate(x: "torch.Tensor", activation: Activation) -> "torch.Tensor":
+    """The function of one argument."""
+    if activation.kind == "silu":
+        return x * torch.sigmoid(activation.alpha * x)
+    if activation.kind == "relu2":
+        return functional.relu(x).square()
+    if activation.kind == "situ":
+        return activation.beta * torch.tanh(x / activation.beta) * torch.sigmoid(x)
+    return functional.gelu(x, approximate="tanh" if activation.kind == "gelu_tanh" else "none")
+
+
+ACTIVATIONS = (
+    Activation(kind="silu"), Activation(kind="gelu"), Activation(kind="gelu_tanh"), Activation(kind="situ"),
+    Activation(kind="silu", limit=7.0, alpha=1.702, offset=1.0), Activation(kind="silu", limit=2.0),
+)  # fmt: skip
+
+
+def make(draw: Draw, T: int, F: int, case: int) -> dict[str, Any]:
+    return {"gate_TF": draw.normal(T, F, scale=4), "up_TF": draw.normal(T, F, scale=4), "activation": ACTIVATIONS[case]}
 
 
 def cost(site: Site) -> Cost:
@@ -28,5 +45,5 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="gated_activation", reference=gated_activation, inputs={"gate": "TF", "up": "TF"}, outputs={"y": "TF"}, layer="base",
-    cases=cases(make, T=(1, 63), F=(60, 1000), activation=tuple(ACTIVATIONS)), budget=Budget(rounds=2, special=4), cost=cost,
+    cases=cases(make, T=(1, 63), F=(60, 1000), case=tuple(range(len(ACTIVATIONS)))), budget=Budget(rounds=2, special=4), cost=cost,
 )  # fmt: skip

@@ -43,7 +43,7 @@ def scatter(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], scatt
     segment = Segment(
         phase="decode" if max(queries) == 1 else "prefill", tokens_T=torch.zeros(sum(queries), dtype=torch.int64),
         positions_T=torch.cat([torch.arange(n - q, n) for q, n in zip(queries, lengths, strict=True)]), queries=queries, lengths=lengths,
-        slots_T={}, tables_BP={PAGED: tables}, runs={PAGED: tuple(starts)}, sequences_B=torch.arange(len(queries)),
+        entries_N={}, table_BP=tables, runs=tuple(starts), slots=tuple(range(len(queries))),
     )  # fmt: skip
     return segment, sum(counts)
 

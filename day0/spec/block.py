@@ -22,7 +22,7 @@ class MixerBlock:
 class FfnBlock:
     """Acts on each token alone."""
 
-    run: Callable[..., Any]  #: (x_TD, part, w, ops) → y_TD
+    run: Callable[..., Any]  #: (x_TD, part, w, step, ops) → y_TD
 
 
 @record
@@ -32,4 +32,4 @@ class ResidualBlock:
     open: Callable[..., Any]  #: (x_TD, part) → stream
     before: Callable[..., Any]  #: (stream, place, part, w, ops) → x_TD, the input of the sublayer at `place` ("mixer" or "ffn")
     after: Callable[..., Any]  #: (stream, y_TD, place, part, w, ops) → stream
-    close: Callable[..., Any]  #: (stream, part) → x_TD
+    close: Callable[..., Any]  #: (stream, part, w, ops) → x_TD; `w` and `ops` are those of `Model.collapse`, or None

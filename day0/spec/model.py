@@ -19,7 +19,7 @@ class TensorSpec:
     shape: tuple[int, ...]  #: elements along each axis
     role: Role  #: what it is used for
     split: Split = "none"  #: how tensor or expert parallelism cuts it; "none" is replicated
-    precision: Literal["compute", "float32"] = "compute"  #: type at rest of an unpacked weight
+    precision: Literal["compute", "float32", "integer"] = "compute"  #: type at rest of an unpacked weight; integers are int64
     group: str = ""  #: weights of one group read the same input and lie side by side in memory, so that one call can read them all
     used: tuple[int, int] = (1, 1)  #: share that one token reads, as (chosen, of): (8, 256) for routed experts
 
@@ -96,6 +96,7 @@ class Model:
     tied: bool  #: the head is the embedding table
     context: int  #: tokens the release says it was made for
     dtype: str  #: compute type of the release, "bfloat16"
+    collapse: PartSpec | None = None  #: how several streams become one before the final norm, where that has weights
     embed_scale: float = 1.0  #: factor on embedding rows
     logit_scale: float = 1.0  #: factor on logits
     prediction: Prediction | None = None  #: extra prediction layers

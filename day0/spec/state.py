@@ -6,8 +6,9 @@ from typing import Literal
 from day0.spec import dtype as number
 from day0.spec.record import record
 
+Group = tuple[str, int, int | None]  # kind, tokens for each entry, window
 Growth = Literal["paged", "window", "compressed", "recurrent", "conv"]
-PAGED = ("paged", 1, None)  # growth group of state that keeps one entry for every token
+PAGED: Group = ("paged", 1, None)  # growth group of state that keeps one entry for every token
 
 
 @record
@@ -24,13 +25,18 @@ class StateSpec:
 
     @property
     def grows(self) -> bool:
-        """Whether it takes pages (True) or one slot for each sequence (False)."""
-        return self.kind in ("paged", "window", "compressed")
+        """Whether it takes pages (True), or a ring or slot for each sequence (False)."""
+        return self.kind in ("paged", "compressed")
 
     @property
-    def group(self) -> tuple[str, int, int | None]:
-        """State of one growth law shares page tables."""
+    def group(self) -> Group:
+        """State of one growth law shares tables of where its entries lie."""
         return (self.kind, self.every, self.window)
+
+    def ring(self, chunk: int, context: int) -> int:
+        """Entries that a window of one sequence takes: those a step of `chunk` new tokens looks back at, and the new ones."""
+        assert self.window is not None
+        return min(self.window - 1 + chunk, context)
 
     @property
     def entry_bytes(self) -> int:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from day0.spec.lazy import torch
 from day0.spec.ops import Phase
+from day0.spec.state import Group
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Group = tuple[str, int, int | None]
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,34 @@ class Segment:
     positions_T: Tensor  #: position of each token in its sequence, int64
     queries: tuple[int, ...]  #: new tokens of each sequence
     lengths: tuple[int, ...]  #: tokens of each sequence once this step is done
-    slots_T: Mapping[Group, Tensor]  #: growth group → entry that each new token writes to, int64
-    tables_BP: Mapping[Group, Tensor]  #: growth group → pages of each sequence in order, padded with page 0, int64
-    runs: Mapping[Group, tuple[int | None, ...]]  #: growth group → first page of each sequence whose pages are one run, else None
-    sequences_B: Tensor  #: slot of each sequence in state that does not grow, int64
+    entries_N: Mapping[Group, Tensor]  #: growth group → place in the flattened pool of each new entry, int64
+    table_BP: Tensor  #: pages of each sequence in order, padded with page 0, int64
+    runs: tuple[int | None, ...]  #: first page of each sequence whose pages are one run, else None
+    slots: tuple[int, ...]  #: of each sequence, in state that is kept once a sequence
     rotary: dict[Any, Turn] = field(default_factory=dict)  #: Rope → its angles at these positions
     shared: dict[Any, Any] = field(default_factory=dict)  #: what one layer computes and later layers read (masks, indices)
 
-    def entries(self, pages: Tensor, b: int, group: Group) -> Tensor:
-        """Entries of sequence `b` in `pages` [pages, entries in a page, …], in order: a view where its pages are one run, else a copy."""
-        count = -(-self.lengths[b] // group[1]) if group[1] > 1 else self.lengths[b]
-        run = self.runs[group][b]
+    def first(self, b: int, group: Group) -> int:
+        """Position of the first entry that `entries` gives: 0, or what a window still shows to the first new token."""
+        window = group[2]
+        return 0 if window is None else max(0, self.lengths[b] - self.queries[b] - window + 1)
+
+    def entries(self, pool: Tensor, b: int, group: Group) -> Tensor:
+        """Entries of sequence `b`, in order: a view where they lie in one run, else a copy.
+
+        `pool` is [pages, entries in a page, …]; [sequences, ring, …] for a window. Compressed entries count once their tokens are complete.
+        """
+        flat, width = pool.flatten(0, 1), pool.shape[1]
+        if group[2] is not None:
+            first = self.first(b, group)
+            start, count = self.slots[b] * width, self.lengths[b] - first
+            if first % width + count <= width:
+                return flat.narrow(0, start + first % width, count)
+            return flat[(torch.arange(first, first + count, device=flat.device) % width) + start]
+        count, run = self.lengths[b] // group[1], self.runs[b]
         if run is not None:
-            return pages.flatten(0, 1).narrow(0, run * pages.shape[1], count)
-        used = -(-count // pages.shape[1])
-        return pages[self.tables_BP[group][b, :used]].flatten(0, 1)[:count]
+            return flat.narrow(0, run * width, count)
+        return pool[self.table_BP[b, : -(-count // width)]].flatten(0, 1)[:count]
 
     @property
     def longest(self) -> int:
@@ -68,6 +80,12 @@ class Step:
     decode: Segment | None  #: sequences that go on by one token
     prefill: Segment | None  #: sequences (or chunks of them) that are read in
     outputs: Tensor  #: rows of the flattened tokens whose logits are wanted, int64
+
+    @cached_property
+    def tokens_T(self) -> Tensor:
+        """Ids of all tokens of the step, in its order."""
+        segments = self.segments()
+        return segments[0].tokens_T if len(segments) == 1 else torch.cat([segment.tokens_T for segment in segments])
 
     def segments(self) -> list[Segment]:
         """The phases that are present, in the order of their tokens."""

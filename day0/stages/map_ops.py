@@ -118,6 +118,11 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
     ends = {name: located.format for name, located in release.ends().items()}
     calls = (site for phase in PHASES for site in model.end_sites(phase))
     yield from (row(site, choice, None) for site, choice in chosen(calls, "", ends, load, chooser))
+    if model.collapse is not None:
+        own = {name.removeprefix("collapse."): form for name, form in ends.items()}
+        part = parts().get(model.collapse.kind)
+        calls = (site for phase in PHASES for site in part.sites(model.collapse, model.hidden, phase))
+        yield from (row(site, choice, None) for site, choice in chosen(calls, "collapse", own, load, chooser))
 
 
 def chosen(calls: Iterator[Site], place: str, rests: dict[str, str], load: WorkloadRow, chooser: Chooser) -> Iterator[tuple[Site, Choice]]:

@@ -7,7 +7,7 @@ Exit codes of the command: 0 it fits; 1 it does not; 2 it could not be planned.
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from math import ceil
+from math import ceil, lcm
 from pathlib import Path
 
 from day0.engine import footprint
@@ -73,7 +73,7 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
         batch=workload.batch or DEFAULT_BATCH,
         dtype=compute_dtype(workload.dtype or model.dtype),
         weights=workload.weights,
-        page_size=workload.page_size,
+        page_size=lcm(workload.page_size, footprint.page_unit(model)),
         chunk=workload.chunk,
     )
 
@@ -105,7 +105,7 @@ def groups(demand: Demand) -> list[TensorGroup]:
 def state(demand: Demand) -> State:
     """The pools of the state manager, one row for each kind."""
     load, model = demand.workload, demand.release.model
-    token, sequence = footprint.state_bytes(model, load.dtype)
+    token, sequence = footprint.state_bytes(model, load.dtype, chunk=load.chunk, context=load.context)
     pools = sorted(demand.pools(demand.pages), key=lambda pool: repr(pool.spec))
     rows = []
     for _, same in groupby(pools, key=lambda pool: repr(pool.spec)):

@@ -44,17 +44,17 @@ def read(family: str, config: dict[str, Any]) -> Model:
 
 @pytest.mark.parametrize(("name", "family", "config", "figure", "source"), FIGURES, ids=[row[0] for row in FIGURES])
 def test_state_of_one_token(name: str, family: str, config: dict[str, Any], figure: int, source: str) -> None:
-    assert footprint.state_bytes(read(family, config), "bfloat16") == (figure, 0), source
+    assert footprint.state_bytes(read(family, config), "bfloat16", chunk=512, context=4096) == (figure, 0), source
 
 
 def test_tokens_in_a_pool() -> None:
     """Qwen3-Coder-480B: an engine printed 205,728 tokens for 48.66 GiB in pages of 16 (vllm-project/recipes pull request 12)."""
     model = read(*FIGURES[3][1:3])
-    page = sum(pool.bytes for pool in footprint.state(model, "bfloat16", pages=1, page_size=16, sequences=1))
+    page = sum(pool.bytes for pool in footprint.state(model, "bfloat16", pages=1, page_size=16, sequences=1, chunk=16, context=16))
     assert abs(48.66 * GIB // page * 16 - 205_728) <= 0.0002 * 205_728
 
 
 def test_the_latent_is_not_counted_as_expanded_heads() -> None:
     """The usual mistake charges two full heads: 1,748,992 bytes a token, 25 times too many."""
-    token, _ = footprint.state_bytes(read("deepseek_v3", FIGURES[0][2]), "bfloat16")
+    token, _ = footprint.state_bytes(read("deepseek_v3", FIGURES[0][2]), "bfloat16", chunk=512, context=4096)
     assert token == 61 * (512 + 64) * 2

@@ -72,11 +72,11 @@ def exchanged(one: str, other: str) -> Fault:
 
 
 def other_scale(name: str, donor: str) -> Fault:
-    """A weight with the scales of another one of its shape."""
+    """A weight (its first expert) with the scales of another one of its shape (of its last expert)."""
 
     def plant(release: Release) -> None:
-        found, given = release.tensors[name].pieces[0][1], release.tensors[donor].pieces[0][1]
-        wrong = replace(found, parts={**found.parts, "scale": given.parts["scale"]})
+        found, given = release.tensors[name].pieces[0][1], release.tensors[donor].pieces[-1][1]
+        wrong = found._replace(parts={**found.parts, "scale": given.parts["scale"]})
         piece = release.tensors[name].pieces[0][0]
         release.tensors[name] = replace(release.tensors[name], pieces=((piece, wrong), *release.tensors[name].pieces[1:]))
 

@@ -1,0 +1,108 @@
+"""Logits and greedy continuations of every checkpoint, fed in every manner, against what transformers computed in float32."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from day0.engine.release import Release
+from day0.spec.request import Request
+from tests.engine.opened import expected, logits, mixed, resident, run, start
+from tests.zoo import cache, checkpoint, names
+
+TOLERANCE = 1e-5  # of the range of the logits; 1e-4 is what is promised
+SHARED = Path(__file__).parents[2].parent / "shared" / "zoo"
+SHARED_NAMES = ("llama", "qwen3_moe", "mixtral", "olmoe", "deepseek_v3", "qwen3_moe-fp8", "deepseek_v3-fp8")
+
+
+def shared(name: str) -> Path:
+    """A checkpoint that another builder wrote, once per machine."""
+    if not SHARED.is_dir():
+        pytest.skip("the other builder of tiny checkpoints does not lie beside the project")
+
+    def build(name: str, scratch: Path) -> Path:
+        family, _, scheme = name.partition("-")
+        command = [sys.executable, "build_zoo.py", str(scratch), family, *(["--quant", scheme] if scheme else [])]
+        subprocess.run(command, cwd=SHARED, check=True, capture_output=True)
+        return scratch / name
+
+    return cache.once(f"other-{cache.fingerprint(SHARED)}", name, build)
+
+
+def deviations(folder: Path, **changes: object) -> dict[str, float]:
+    """Manner → error, where it is above the tolerance. Prompts whole and alone; then four of different lengths side by side."""
+    engine, right = start(folder, **changes) if changes else resident(folder), expected(folder)
+    four = right.with_prefix(61)
+    found = {
+        "whole": right.deviation([logits(engine, [prompt])[0] for prompt in right.prompts]),
+        "mixed phases": four.deviation(mixed(engine, four.prompts, borders=[2, 1, 90, 41], chunk=13)),
+    }
+    if not changes:
+        few = four.first(40)
+        found |= {
+            "chunks of 1": few.deviation(logits(engine, few.prompts, chunk=1)),
+            "chunks of 7": four.deviation(logits(engine, four.prompts, chunk=7)),
+            "chunks of 64": four.deviation(logits(engine, four.prompts, chunk=64)),
+            "decode": four.deviation(logits(engine, four.prompts, decode_from=1)),
+        }
+    return {manner: error for manner, error in found.items() if not error <= TOLERANCE}
+
+
+@pytest.mark.parametrize("name", names())
+def test_resident(name: str) -> None:
+    assert deviations(checkpoint(name)) == {}
+
+
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("changes", [dict(weights="streamed", page_size=1), dict(dtype="float64", page_size=64)], ids=["streamed", "float64"])
+def test_otherwise(name: str, changes: dict[str, object]) -> None:
+    """Read layer by layer, in pages of one token; and by what computes in float64."""
+    assert deviations(checkpoint(name), **changes) == {}
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_checkpoints_of_another_builder(name: str) -> None:
+    folder = shared(name)
+    assert deviations(folder) == {}
+    assert deviations(folder, weights="streamed") == {}
+    assert_greedy(folder)
+
+
+@pytest.mark.parametrize("name", names())
+def test_greedy(name: str) -> None:
+    assert_greedy(checkpoint(name))
+
+
+def assert_greedy(folder: Path) -> None:
+    """Alone, and all prompts in one batch."""
+    engine, right = resident(folder), expected(folder)
+    requests = [Request(id=str(i), tokens=tuple(prompt), max_new=len(right.greedy[i])) for i, prompt in enumerate(right.prompts)]
+    alone = [run(engine, request)[request.id] for request in requests]
+    together = run(engine, *requests)
+    assert [answer.tokens for answer in alone] == right.greedy
+    assert [together[request.id].tokens for request in requests] == right.greedy
+    assert {answer.finish for answer in together.values()} == {"length"}
+
+
+def is_dense(name: str) -> bool:
+    return all(layer.ffn.kind == "dense_ffn" for layer in Release.open(checkpoint(name)).model.layers)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if is_dense(name)])
+def test_bfloat16_errs_no_more_than_transformers(name: str) -> None:
+    """Where no expert is chosen: a choice that flips is an error of its own kind, which `validate` judges."""
+    folder = checkpoint(name)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
+    right, engine = expected(folder), start(folder, dtype="bfloat16")
+    with torch.no_grad():
+        theirs = [model(torch.tensor([prompt])).logits[0].float() for prompt in right.prompts]
+    for manner in (dict(), dict(decode_from=1)):
+        assert rms(logits(engine, right.prompts, **manner), right.logits) <= 1.2 * rms(theirs, right.logits)
+
+
+def rms(found: list[torch.Tensor], right: list[torch.Tensor]) -> float:
+    """Root mean square error over all logits."""
+    return torch.cat([(one - other).flatten() for one, other in zip(found, right, strict=True)]).square().mean().sqrt().item()
