@@ -192,7 +192,10 @@ class Engine:
 
     def _plan_step(self, decoding: list[Active], reading: list[tuple[Active, int]]) -> tuple[Step, list[Active]]:
         """The step, and the sequences whose prompt ends in it. Rows with logits: decoding ones, scored prompts, ends of prompts."""
-        rows, scored, ends, finished, start = list(range(len(decoding))), [], [], [], len(decoding)
+        rows, start = list(range(len(decoding))), len(decoding)
+        scored: list[int] = []
+        ends: list[int] = []
+        finished: list[Active] = []
         for active, count in reading:
             if active.request.prompt_logprobs:
                 scored += range(start, start + count)
