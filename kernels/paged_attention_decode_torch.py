@@ -6,12 +6,15 @@ from day0.spec.lazy import functional, torch
 from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
 
+MANY, SMALL = 4, 1 << 17  # from so many sequences on, copying less than so many bytes each costs less than a call each
+
 
 def launch(q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float) -> Any:
     B, H, Q = q_THQ.shape
     N, V = k_pages.shape[2], v_pages.shape[3]
     q = q_THQ.view(B, N, H // N, Q)
-    if None not in segment.runs:
+    sequence_bytes = segment.longest * N * (Q + V) * k_pages.element_size()
+    if None not in segment.runs and (B < MANY or sequence_bytes > SMALL):
         out = torch.cat([_one(q[b : b + 1], k_pages, v_pages, segment, b, scale) for b in range(B)]) if B > 1 else None
         return (_one(q, k_pages, v_pages, segment, 0, scale) if out is None else out).reshape(B, H, V)
     absent_BS = _absent(segment, k_pages.shape[1], q_THQ.device)

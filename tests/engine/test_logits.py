@@ -38,7 +38,7 @@ def deviations(folder: Path, **changes: object) -> dict[str, float]:
     four = right.with_prefix(61)
     found = {
         "whole": right.deviation([logits(engine, [prompt])[0] for prompt in right.prompts]),
-        "mixed phases": four.deviation(mixed(engine, four.prompts, borders=[2, 1, 90, 41], chunk=13)),
+        "mixed phases": four.deviation(mixed(engine.forward, engine.state, four.prompts, borders=[2, 1, 90, 41], chunk=13)),
     }
     if not changes:
         few = four.first(40)
