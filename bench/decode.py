@@ -2,7 +2,7 @@
 
     python bench/decode.py [--threads 2] [--rounds 5] [--prompt 128] [--new 32]
 
-Both run in one process, in turn, round by round; figures are medians over the rounds. Greedy; both compute the logits of the last token only.
+Both run in one process, in turn, round by round; figures are medians over the rounds. Greedy; both take the logits of the last token only.
 """
 
 import argparse
@@ -93,7 +93,8 @@ def main() -> None:
         sys.exit(smollm2.unavailable())
     with safe_open(folder / "model.safetensors", "pt") as weights:
         vocab = weights.get_slice("model.embed_tokens.weight").get_shape()[0]
-    print(f"SmolLM2-135M-Instruct, {args.threads} threads, {args.prompt} tokens of prompt, {args.new} new; tokens/s, median of {args.rounds}")
+    shape = f"{args.threads} threads, {args.prompt} tokens of prompt, {args.new} new"
+    print(f"SmolLM2-135M-Instruct, {shape}; tokens/s, median of {args.rounds}")
     print(f"{'':18} {'prefill':>27} {'decode':>27}")
     print(f"{'type':10} {'batch':>7} {'day0':>9} {'peer':>9} {'ratio':>7} {'day0':>9} {'peer':>9} {'ratio':>7}")
     for dtype in ("bfloat16", "float32"):

@@ -75,7 +75,7 @@ def sites(m: Mla, D: int, phase: Phase) -> Iterator[Site]:
         yield Site(op="latent_attention", label="attention", phase=phase, sizes=latent)
         yield Site(op="expand_value", label="expand", phase=phase, sizes=latent, weights=("kv_b",))
     else:
-        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, weights=("kv_b",))
+        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, options={"rows": "S"}, weights=("kv_b",))
         sizes = {"H": m.heads, "N": m.heads, "Q": m.qk_dim, "V": m.v_head_dim}
         yield Site(op="attention", label="attention", phase=phase, sizes=sizes)
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_head_dim}, weights=("o",))

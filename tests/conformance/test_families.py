@@ -6,8 +6,7 @@ from math import prod
 
 import pytest
 import torch
-
-transformers = pytest.importorskip("transformers")
+import transformers
 
 from day0.checkpoint.config import Config
 from day0.engine.release import Release, recognise, specs
@@ -49,7 +48,7 @@ def test_every_stored_number_is_used_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_names_go_both_ways(name: str) -> None:
-    """A canonical name and an expert's number lead back to the one checkpoint tensor, which alone would be read as that and nothing else."""
+    """The checkpoint tensors of a canonical name, each resolved alone, lead back to it and to the same expert."""
     found = release(name)
     for canonical, located in found.tensors.items():
         for piece, stored in located.pieces:

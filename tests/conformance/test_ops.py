@@ -199,6 +199,13 @@ def test_more_costs_more(name: str) -> None:
         assert 0 <= one.flops <= two.flops < float("inf") and 0 < one.bytes <= two.bytes < float("inf"), case.name
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_memory_is_poisoned(dtype: torch.dtype) -> None:
+    """So that an element which nobody writes shows: also one in a buffer of bytes, as the engine allocates them."""
+    assert torch.empty(9, dtype=dtype).isnan().all()
+    assert torch.empty(72, dtype=torch.uint8).view(dtype).isnan().all()
+
+
 def test_what_is_an_array() -> None:
     """The reading of arguments that all of this rests on."""
     assert is_array(None) and is_array(torch.zeros(1)) and is_array((torch.zeros(1), torch.zeros(2)))

@@ -17,7 +17,7 @@ from day0.spec.model import PartSpec, Role, Split, TensorSpec
 from day0.spec.ops import PHASES, Op, Site
 from day0.spec.registry import blocks, ops, parts
 from tests.conformance.arguments import SCALARS, bound, is_array, letters, sizes
-from tests.engine.opened import load, planned
+from tests.engine.opened import described, load, planned
 from tests.zoo import checkpoint, names
 
 PLACES = {"mixer": MixerBlock, "ffn": FfnBlock, "residual": ResidualBlock}
@@ -34,7 +34,7 @@ def used() -> dict[tuple[str, PartSpec, int], str]:
     """(place, part, model width) → a checkpoint of the zoo that has it."""
     found = {}
     for name in names():
-        model = release(name).model
+        model = described(name)
         for layer in model.layers:
             for place, part in layer.parts():
                 found[place, part, model.hidden] = name
@@ -50,7 +50,7 @@ def test_every_part_is_used_and_has_a_block() -> None:
 
 
 def is_collapse(name: str) -> bool:
-    return any(release(one).model.collapse is not None and release(one).model.collapse.kind == name for one in names())
+    return any(model.collapse is not None and model.collapse.kind == name for model in map(described, names()))
 
 
 @pytest.mark.parametrize(("place", "part", "hidden"), EVERY)

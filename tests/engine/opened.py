@@ -1,5 +1,6 @@
 """Models of the zoo taken through inspect, plan-memory and map-ops, and started."""
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,12 +11,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from day0.checkpoint.config import Config
 from day0.engine import footprint
 from day0.engine.batch import Engine
 from day0.engine.bind import Bound, Wrap
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
-from day0.engine.release import Release
+from day0.engine.release import Release, recognise
 from day0.engine.score import score
 from day0.engine.state import State
 from day0.engine.text import Tokenizer
@@ -32,8 +34,16 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import plan_memory
+from tests.zoo.family import catalog
 
 CPU = torch.device("cpu")
+
+
+@cache
+def described(name: str) -> Model:
+    """A checkpoint of the zoo by its configuration alone; nothing is built."""
+    config = Config(copy.deepcopy(catalog()[name].keys))
+    return recognise(config)[1].read(config)
 
 
 @cache
