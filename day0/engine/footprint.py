@@ -174,8 +174,9 @@ def _packed(located: Located) -> bool:
 def activations(model: Model, dtype: str, *, tokens: int, outputs: int) -> dict[str, int]:
     """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits: stream, widest sublayer, logits."""
     widest = max((_width(part, model.hidden) for layer in model.layers for _, part in layer.parts()), default=0)
+    streams = max((getattr(layer.residual, "streams", 1) for layer in model.layers), default=1)
     return {
-        "stream": number.size(dtype, 3 * tokens * model.hidden),
+        "stream": number.size(dtype, (streams + 2) * tokens * model.hidden),
         "sublayer": number.size(dtype, tokens * widest),
         "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
     }

@@ -19,5 +19,6 @@ AXES = {
     "C": "width of a latent",
     "I": "input width of a linear map",
     "O": "output width of a linear map",
+    "M": "streams of the residual",
     "W": "words of the vocabulary",
 }

@@ -21,6 +21,24 @@ class Turn:
 
     cos_TR: Tensor  #: one column a pair of dimensions, float32
     sin_TR: Tensor  #: the same
+    frequencies_R: Tensor | None = None  #: radians a token, for angles at other positions
+    factor: float = 1.0  #: on cosine and sine
+
+    @classmethod
+    def of(cls, positions_T: Tensor, frequencies_R: Tensor, factor: float = 1.0) -> Turn:
+        """Angles at given positions."""
+        angles_TR = positions_T[:, None].float() * frequencies_R
+        return cls(angles_TR.cos() * factor, angles_TR.sin() * factor, frequencies_R, factor)
+
+    def at(self, positions_N: Tensor) -> Turn:
+        """The same rope at other positions, such as those of compressed entries."""
+        assert self.frequencies_R is not None
+        return Turn.of(positions_N, self.frequencies_R, self.factor)
+
+    @cached_property
+    def inverse(self) -> Turn:
+        """The rotation back."""
+        return Turn(self.cos_TR, -self.sin_TR, self.frequencies_R, self.factor)
 
     @cached_property
     def halves(self) -> tuple[Tensor, Tensor]:
