@@ -13,14 +13,14 @@ from day0.spec.step import Segment
 
 
 def choose_entries(
-    q_THQ: "torch.Tensor", weights_TH: "torch.Tensor", pages: "torch.Tensor", segment: Segment, every: int, top_k: int, scale: float
+    q_THQ: "torch.Tensor", weights_TH: "torch.Tensor", pool: "torch.Tensor", segment: Segment, every: int, top_k: int, scale: float
 ) -> "torch.Tensor":
-    """→ [T, K] int64, numbers of entries within their sequence, best first; -1 where there are fewer. Pages are [pages, entries, Q]."""
+    """→ [T, K] int64, numbers of entries within their sequence, best first; -1 where there are fewer. The pool is [pages, entries, Q]."""
     chosen_TK = torch.full((len(q_THQ), top_k), -1, dtype=torch.int64, device=q_THQ.device)
     start = 0
     for b, count in enumerate(segment.queries):
         rows = slice(start, start + count)
-        keys_NQ = wide(segment.entries(pages, b, ("compressed", every, None)))
+        keys_NQ = wide(segment.entries(pool, b, ("compressed", every, None)))
         scores_THN = torch.einsum("thq,nq->thn", wide(q_THQ[rows]), keys_NQ).relu() * scale
         scores_TN = (scores_THN * wide(weights_TH[rows])[..., None]).sum(1)
         best_TK, order_TK = visible_first(scores_TN, segment.positions_T[rows], every)
@@ -40,7 +40,7 @@ def visible_first(scores_TN: "torch.Tensor", positions_T: "torch.Tensor", every:
 
 def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, Q: int, K: int, scattered: bool) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
-    arguments = {"q_THQ": draw.normal(sum(queries), H, Q), "weights_TH": draw.normal(sum(queries), H), "pages": draw.normal(pages, 4, Q)}
+    arguments = {"q_THQ": draw.normal(sum(queries), H, Q), "weights_TH": draw.normal(sum(queries), H), "pool": draw.normal(pages, 4, Q)}
     return arguments | {"segment": segment, "every": 4, "top_k": K, "scale": (H * Q) ** -0.5}
 
 
@@ -50,7 +50,7 @@ def cost(site: Site) -> Cost:
 
 
 OP = Op(
-    name="choose_entries", reference=choose_entries, inputs={"q": "THQ", "weights": "TH", "pages": "PSQ"}, outputs={"chosen": "TK"},
+    name="choose_entries", reference=choose_entries, inputs={"q": "THQ", "weights": "TH", "pool": "PSQ"}, outputs={"chosen": "TK"},
     layer="domain", budget=Budget(exact=True), cost=cost,
     cases=cases(
         make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), H=(16,), Q=(24, 64), K=(3, 20),

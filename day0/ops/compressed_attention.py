@@ -14,10 +14,10 @@ from day0.spec.step import Segment
 
 
 def compressed_attention(
-    q_THQ: "torch.Tensor", ring: "torch.Tensor", pages: "torch.Tensor | None", segment: Segment, window: int, every: int,
+    q_THQ: "torch.Tensor", ring: "torch.Tensor", pool: "torch.Tensor | None", segment: Segment, window: int, every: int,
     sinks_H: "torch.Tensor", scale: float, chosen_TK: "torch.Tensor | None" = None,
 ) -> "torch.Tensor":  # fmt: skip
-    """→ [T, H, Q]. `ring` is [sequences, ring, Q], `pages` [pages, entries, Q] or None; `chosen_TK` None takes all entries, -1 none."""
+    """→ [T, H, Q]. `ring` is [sequences, ring, Q], `pool` [pages, entries, Q] or None; `chosen_TK` None takes all entries, -1 none."""
     outputs, start = [], 0
     for b, count in enumerate(segment.queries):
         rows = slice(start, start + count)
@@ -26,9 +26,9 @@ def compressed_attention(
         keys_SQ = segment.entries(ring, b, group)
         place_S = torch.arange(len(keys_SQ), device=ring.device) + segment.first(b, group)
         seen_TS = (place_S <= at_T) & (place_S > at_T - window)
-        if pages is not None:
-            entries_NQ = segment.entries(pages, b, ("compressed", every, None))
-            number_N = torch.arange(len(entries_NQ), device=pages.device)
+        if pool is not None:
+            entries_NQ = segment.entries(pool, b, ("compressed", every, None))
+            number_N = torch.arange(len(entries_NQ), device=pool.device)
             seen_TN = number_N < (at_T + 1) // every
             if chosen_TK is not None:
                 seen_TN &= (chosen_TK[rows, :, None] == number_N).any(1)
@@ -58,7 +58,7 @@ def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, 
     return {
         "q_THQ": draw.normal(sum(queries), H, Q),
         "ring": draw.normal(len(queries), window - 1 + 64, Q),
-        "pages": draw.normal(pages, 4, Q) if every else None,
+        "pool": draw.normal(pages, 4, Q) if every else None,
         "segment": segment,
         "window": window,
         "every": every,
@@ -76,7 +76,7 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="compressed_attention", reference=compressed_attention,
-    inputs={"q": "THQ", "ring": "BSQ", "pages": "PNQ", "sinks": "H", "chosen": "TK"}, outputs={"o": "THQ"}, layer="domain",
+    inputs={"q": "THQ", "ring": "BSQ", "pool": "PNQ", "sinks": "H", "chosen": "TK"}, outputs={"o": "THQ"}, layer="domain",
     budget=Budget(rounds=2, accumulations=64, special=8), cost=cost,
     cases=cases(
         make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), H=(6,), Q=(24, 64), kind=("window", "all", "chosen"),
