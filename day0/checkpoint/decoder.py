@@ -1,6 +1,6 @@
 """What every decoder's configuration says in the same words."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from day0.checkpoint.config import Config
 from day0.spec.dtype import compute_dtype
@@ -39,3 +39,14 @@ def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm,
 def rms_norm(config: Config) -> Norm:
     """The norm of the whole model, from `rms_norm_eps`."""
     return Norm(eps=config.float("rms_norm_eps", 1e-6))
+
+
+def per_layer(config: Config, key: str, kinds: Sequence[str], known: Collection[str]) -> Sequence[str]:
+    """The first `num_hidden_layers` entries of a list that names a kind for every layer; Day0Error for a short list or an unknown kind."""
+    count = config.int("num_hidden_layers")
+    if len(kinds) < count:
+        raise Day0Error(f"{key} has {len(kinds)} entries for {count} layers", config.path)
+    strange = next((kind for kind in kinds[:count] if kind not in [*known]), None)
+    if strange is not None:
+        raise Day0Error(f"{key} has an entry {strange!r}", config.path, hint=f"known: {', '.join(known)}")
+    return kinds[:count]
