@@ -55,6 +55,7 @@ class Release:
         self.tensors: dict[str, Located] = {}
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
+        self.towers: dict[str, list[str]] = {tower.name: [] for tower in model.towers}  # checkpoint names of each tower
         self.unclaimed: list[str] = []  # checkpoint names that nothing of the model uses
         self._locate()
 
@@ -87,10 +88,12 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
-        prefixes = self.model.prediction.prefixes if self.model.prediction else ()
-        names = []
+        apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
+        if self.model.prediction:
+            apart.append((self.model.prediction.prefixes, self.prediction))
+        names: list[str] = []
         for name in self.checkpoint.stored:
-            (self.prediction if prefixes and name.startswith(prefixes) else names).append(name)
+            next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
         found, self.unclaimed = self.family.names.resolve(iter(names))
         for name, spec in specs(self.model):
             pieces = found.pop(name, [])

@@ -6,5 +6,5 @@ from dataclasses import replace
 
 from tests.zoo.families import deepseek_v3
 
-FAMILY = replace(deepseek_v3.FAMILY, config_class="DeepseekV32Config", model_class="DeepseekV32ForCausalLM", seed=0, keys={
+FAMILY = replace(deepseek_v3.FAMILY, config_class="DeepseekV32Config", model_class="DeepseekV32ForCausalLM", seed=53, keys={
     **deepseek_v3.FAMILY.keys, "model_type": "deepseek_v32", "index_n_heads": 20, "index_head_dim": 28, "index_topk": 12})
