@@ -48,7 +48,7 @@ def read_prediction(config: Config) -> Prediction | None:
     return Prediction(count=extra, prefixes=tuple(f"model.layers.{count + i}." for i in range(extra))) if extra else None
 
 
-def read_attention(config: Config) -> Mla:
+def read_attention(config: Config, *, theta: float = 10000.0) -> Mla:
     nope, rotary = config.int("qk_nope_head_dim"), config.int("qk_rope_head_dim")
     whole = "partial_rotary_factor" in config.sub("rope_parameters")  # a share of the whole head
     config.book(("num_key_value_heads", "head_dim", "qk_head_dim"), "nothing: the latent ranks say it")
@@ -60,7 +60,7 @@ def read_attention(config: Config) -> Mla:
         qk_rope_head_dim=rotary,
         v_head_dim=config.int("v_head_dim"),
         scale=(nope + rotary) ** -0.5 * softmax_mscale(config),
-        rope=read_rope(config, nope + rotary if whole else rotary, interleaved=config.bool("rope_interleave", True)),
+        rope=read_rope(config, nope + rotary if whole else rotary, theta=theta, interleaved=config.bool("rope_interleave", True)),
         norm=LATENT_NORM,
         bias=config.bool("attention_bias", False),
     )

@@ -109,6 +109,7 @@ class Model:
     logit_scale: float = 1.0  #: factor on logits
     prediction: Prediction | None = None  #: extra prediction layers
     towers: tuple[Tower, ...] = ()  #: of other modalities
+    unused: tuple[str, ...] = ()  #: regular expressions of tensors that the release stores and that its own code never reads
     read_keys: Mapping[str, str]  #: config key → who read it
     unread_keys: tuple[str, ...] = ()  #: config keys that nobody read
 
