@@ -1,5 +1,6 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,12 +50,14 @@ class Release:
     """A checkpoint, the family that recognises it, and the model that its configuration describes."""
 
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
-        self.checkpoint, self.family, self.model = checkpoint, family, model
+        self.checkpoint, self.family = checkpoint, family
+        self.model = family.fit(model, checkpoint.stored) if family.fit else model
         self.folder: Path = checkpoint.folder
         self.name = checkpoint.folder.resolve().name
         self.tensors: dict[str, Located] = {}
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
+        self.towers: dict[str, list[str]] = {tower.name: [] for tower in self.model.towers}  # checkpoint names of each tower
         self.unclaimed: list[str] = []  # checkpoint names that nothing of the model uses
         self._locate()
 
@@ -87,11 +90,15 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
-        prefixes = self.model.prediction.prefixes if self.model.prediction else ()
-        names = []
+        apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
+        if self.model.prediction:
+            apart.append((self.model.prediction.prefixes, self.prediction))
+        unused = [re.compile(pattern) for pattern in self.model.unused]
+        names: list[str] = []
         for name in self.checkpoint.stored:
-            (self.prediction if prefixes and name.startswith(prefixes) else names).append(name)
-        found, self.unclaimed = self.family.names.resolve(iter(names))
+            next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
+        used = (name for name in names if not any(pattern.search(name) for pattern in unused))
+        found, self.unclaimed = self.family.names.resolve(used)
         for name, spec in specs(self.model):
             pieces = found.pop(name, [])
             if not pieces or (pieces[0].expert is not None and [p.expert for p in pieces] != list(range(spec.shape[0]))):

@@ -8,6 +8,7 @@ from day0.spec.part import Part
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
+from day0.spec.temperature import Temperature
 
 
 @record
@@ -24,6 +25,8 @@ class Mla(PartSpec):
     rope: Rope | None  #: rotation of the R dimensions
     norm: Norm  #: of both latents
     bias: bool = False  #: whether the projections into the latents and out of the heads have a bias
+    latent_scale: float = 1.0  #: factor on the normed key and value latent
+    temperature: Temperature | None = None  #: growth of queries with their position
 
     @property
     def qk_dim(self) -> int:

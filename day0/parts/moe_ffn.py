@@ -45,6 +45,7 @@ class MoeFfn(PartSpec):
     latent_norm: Norm | None = None  #: of the experts' sum before the projection up
     shared_width: int = 0  #: width of the shared experts together; 0 where there is none
     shared_gate: bool = False  #: the shared experts are weighed by the sigmoid of a linear map
+    apart: bool = False  #: the result is [T, 2, D], shared and routed experts apart, for a residual that adds them at different places
 
     @property
     def matrices(self) -> tuple[str, ...]:

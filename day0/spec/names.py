@@ -35,6 +35,7 @@ class Names:
     tensors: Mapping[str, str | tuple[Cut, ...]]  #: checkpoint name in a layer → canonical name in a layer ("mixer.q")
     ends: Mapping[str, str]  #: checkpoint name outside the layers → "embed", "norm", "head"
     prefixes: tuple[str, ...] = ("",)  #: what may stand before every name, such as "language_model."
+    per_layer: int = 1  #: layers of the stack that one layer of the checkpoint holds; above 1, canonical names begin with "0.", "1.", …
     ignored: tuple[str, ...] = ()  #: regular expressions of tensors that carry no weight of the model (recomputable buffers)
 
     def resolve(self, stored: Iterator[str]) -> tuple[dict[str, list[Piece]], list[str]]:
@@ -65,7 +66,7 @@ class _Matcher:
         self._prefix = re.compile(f"(?:{prefix})")
         self._layer = re.compile(_pattern(names.layer))
         self._ignored = [re.compile(p) for p in names.ignored]
-        self._ends = names.ends
+        self._ends, self._per_layer = names.ends, names.per_layer
         self._plain = {k: v for k, v in names.tensors.items() if "{e}" not in k}
         self._experts = {k.replace("{e}", "{}"): v for k, v in names.tensors.items() if "{e}" in k}
 
@@ -99,8 +100,14 @@ class _Matcher:
                     target = self._experts.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", key))
                     expert = int(numbers[0])
             if target is not None:
-                return [(f"layers.{index}.{t}", Piece(source=name, expert=expert, cut=c)) for t, c in _targets(target)]
+                return [(self._canonical(index, t), Piece(source=name, expert=expert, cut=c)) for t, c in _targets(target)]
         return None
+
+    def _canonical(self, index: int, target: str) -> str:
+        if self._per_layer == 1:
+            return f"layers.{index}.{target}"
+        place, _, rest = target.partition(".")
+        return f"layers.{index * self._per_layer + int(place)}.{rest}"
 
 
 def _targets(target: str | tuple[Cut, ...]) -> list[tuple[str, Cut | None]]:

@@ -85,6 +85,16 @@ class Segment:
             return flat.narrow(0, run * width, count)
         return pool[self.table_BP[b, : -(-count // width)]].flatten(0, 1)[:count]
 
+    def places(self, positions_TK: Tensor, width: int) -> Tensor:
+        """Places in a flattened pool of `width` tokens a page: each token's positions are those of its own sequence."""
+        return self.table_BP[self.sequences_T[:, None], positions_TK // width] * width + positions_TK % width
+
+    @cached_property
+    def sequences_T(self) -> Tensor:
+        """Row of each token's sequence, int64."""
+        counts = torch.tensor(self.queries, device=self.table_BP.device)
+        return torch.arange(len(self.queries), device=self.table_BP.device).repeat_interleave(counts)
+
     @property
     def longest(self) -> int:
         """Tokens of the longest sequence."""

@@ -28,7 +28,8 @@ class Family:
     `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
     `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
     of an expert in the order gate, up, down. `prediction` asks for one extra prediction layer beyond the last decoder
-    layer. `seed` was chosen for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
+    layer, `copies` says whether that repeats embedding and head. `seed` was chosen for wide top-k margins;
+    `python -m tests.zoo --search 20 NAME` compares seeds.
     """
     config_class: str
     model_class: str
@@ -38,6 +39,7 @@ class Family:
     expert: tuple[str, str, str] = GATED_EXPERT
     prediction: bool = False
     packing: Packing | None = None
+    copies: bool = True
 
 
 @functools.cache

@@ -15,10 +15,14 @@ from .draw import generator
 TEXTS = {5: "Routers", 37: "Each token visits a few of the experts; the others rest"}
 RANDOM = 130
 NEW_TOKENS = 8
+MASKED = -1e30
 
 
 class TopkMargin(TorchDispatchMode):
-    """While active, `smallest` is the least distance between the last kept and the first rejected score of any top-k."""
+    """While active, `smallest` is the least distance between the last kept and the first rejected score of any top-k.
+
+    Scores that a causal mask took to minus infinity, or near it, are no candidates.
+    """
 
     def __init__(self):
         super().__init__()
@@ -32,8 +36,8 @@ class TopkMargin(TorchDispatchMode):
     def see(self, scores, k, dim=-1):
         if scores.shape[dim] > k:
             ranked = scores.sort(dim=dim, descending=True).values
-            gaps = ranked.select(dim, k - 1) - ranked.select(dim, k)
-            self.smallest = min(self.smallest, gaps.min().item())
+            gaps = (ranked.select(dim, k - 1) - ranked.select(dim, k))[ranked.select(dim, k) > MASKED]
+            self.smallest = min([self.smallest, *gaps.flatten().tolist()])
 
 
 def prompts(vocabulary):
