@@ -19,5 +19,6 @@ AXES = {
     "C": "width of a latent",
     "I": "input width of a linear map",
     "O": "output width of a linear map",
+    "J": "taps of a convolution",
     "W": "words of the vocabulary",
 }
