@@ -18,10 +18,10 @@ def run(x_TD: Tensor, d: Dsa, w: Any, state: Any, segment: Segment, ops: Any) ->
     q_THN, q_THR = mla.project(x_TD, query_TC, m, w, state, segment, ops)
     if indices_TK is None:
         attend = mla.attend_absorbed if segment.phase == "decode" else mla.attend_expanded
-        return attend(q_THN, q_THR, m, w, state, segment, ops)
+        return attend(x_TD, q_THN, q_THR, m, w, state, segment, ops)
     q_THC = ops.absorb_query(q_THN, w.kv_b, m.v_head_dim)
     o_THC = ops.sparse_latent_attention(q_THC, q_THR, state.pages("latent"), segment, indices_TK, m.scale)
-    return mla.output(ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
+    return mla.output(x_TD, ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
 
 
 def choose(x_TD: Tensor, query_TC: Tensor, d: Dsa, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor | None:

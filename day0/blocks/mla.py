@@ -15,12 +15,12 @@ from day0.spec.step import Segment
 
 def prefill(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
     q_THN, q_THR = project(x_TD, query_input(x_TD, m, w, ops), m, w, state, segment, ops)
-    return attend_expanded(q_THN, q_THR, m, w, state, segment, ops)
+    return attend_expanded(x_TD, q_THN, q_THR, m, w, state, segment, ops)
 
 
 def decode(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
     q_THN, q_THR = project(x_TD, query_input(x_TD, m, w, ops), m, w, state, segment, ops)
-    return attend_absorbed(q_THN, q_THR, m, w, state, segment, ops)
+    return attend_absorbed(x_TD, q_THN, q_THR, m, w, state, segment, ops)
 
 
 def query_input(x_TD: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
@@ -48,7 +48,9 @@ def project(x_TD: Tensor, query_TC: Tensor, m: Mla, w: Any, state: Any, segment:
     return q_THN, q_THR
 
 
-def attend_expanded(q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
+def attend_expanded(
+    x_TD: Tensor, q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
+) -> Tensor:
     """Attention to keys and values that are expanded for each head."""
     q_THQ = torch.cat((q_THN, q_THR), dim=-1)
     outputs, start = [], 0
@@ -56,14 +58,16 @@ def attend_expanded(q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, se
         k_SHQ, v_SHV = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
         outputs.append(ops.attention(q_THQ[start : start + count], k_SHQ, v_SHV, m.scale))
         start += count
-    return output(torch.cat(outputs), m, w, ops)
+    return output(x_TD, torch.cat(outputs), m, w, ops)
 
 
-def attend_absorbed(q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
+def attend_absorbed(
+    x_TD: Tensor, q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
+) -> Tensor:
     """Attention to latents, with queries carried into their space."""
     q_THC = ops.absorb_query(q_THN, w.kv_b, m.v_head_dim)
     o_THC = ops.latent_attention(q_THC, q_THR, state.pages("latent"), segment, m.scale)
-    return output(ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
+    return output(x_TD, ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
 
 
 def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
@@ -74,8 +78,12 @@ def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]
     return torch.cat((k_SHN, key_SR[:, None].expand(-1, m.heads, -1)), dim=-1), v_SHV
 
 
-def output(o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
-    return ops.linear(o_THV.flatten(1), w.o, w.o_bias if m.bias else None)
+def output(x_TD: Tensor, o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
+    """Heads side by side, weighed by their gate where there is one, and mapped back to the model's width."""
+    o = o_THV.flatten(1)
+    if m.gate:
+        o = o * ops.linear(x_TD, w.gate).sigmoid()
+    return ops.linear(o, w.o, w.o_bias if m.bias else None)
 
 
 BLOCK = MixerBlock(prefill=prefill, decode=decode)

@@ -25,8 +25,11 @@ GENERATION = (
 )  # fmt: skip
 
 
-def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None) -> Model:
-    """Table, head and context around `layers`; keys that only training or token handling use are booked as such."""
+def decoder(
+    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None,
+    context: str = "max_position_embeddings",
+) -> Model:  # fmt: skip
+    """Table, head and context around `layers`; `context` is the key of the last. Keys for training or token handling are booked as such."""
     if not layers:
         raise Day0Error("the configuration describes no layer", config.path)
     config.book(TRAINING, "nothing: it has no effect on the numbers")
@@ -40,7 +43,7 @@ def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm,
         layers=tuple(layers),
         norm=norm,
         tied=config.bool("tie_word_embeddings", False),
-        context=config.int("max_position_embeddings"),
+        context=config.int(context),
         dtype=compute_dtype(config.str(config.first("dtype", "torch_dtype"), "bfloat16")),
         prediction=prediction,
         read_keys=config.read_keys,

@@ -1,5 +1,7 @@
 """Bytes of the released files into the tensors that the engine computes with: converted, stacked and cut while they are read."""
 
+from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +35,7 @@ def fill(folder: Path, located: Located, part: str, out: Tensor) -> None:
         if part and piece.cut:
             raise Day0Error(f"{stored.name} is packed as {stored.format} and holds several weights", folder / header.file)
         if piece.cut:
-            target.copy_(cut(_whole(folder, header), piece.cut))
+            target.copy_(cut(_whole(folder, header), piece.cut, target.shape).reshape(target.shape))
         else:
             copy(folder, header, target)
 
@@ -65,8 +67,10 @@ def decoded(folder: Path, stored: Stored, dtype: torch.dtype) -> Tensor:
     return out
 
 
-def cut(source: Tensor, c: Cut) -> Tensor:
-    """The part of a checkpoint tensor that one canonical tensor is."""
+def cut(source: Tensor, c: Cut, shape: Sequence[int]) -> Tensor:
+    """The part of a checkpoint tensor that one canonical tensor of `shape` is."""
+    if c.padded:
+        return source.flatten()[: prod(shape)]
     size = source.shape[c.axis] // c.of
     if c.interleaved:
         index = torch.arange(c.part, source.shape[c.axis], c.of)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 from day0.checkpoint.config import Config
@@ -40,10 +41,18 @@ class Located:
         piece, stored = self.pieces[0]
         shape = list(stored.shape)
         if piece.cut:
+            if piece.cut.padded and prod(shape) >= self.spec.count:
+                return self.spec.shape
             shape[piece.cut.axis] //= piece.cut.of
             if piece.cut.transpose:
                 shape[-2:] = shape[:-3:-1]
         return (len(self.pieces), *shape) if self.stacked else tuple(shape)
+
+    @property
+    def fits(self) -> bool:
+        """Whether that is the shape the model needs; releases differ in axes of length one."""
+        found, needed = ([size for size in shape if size != 1] for shape in (self.shape, self.spec.shape))
+        return found == needed
 
 
 class Release:
@@ -83,7 +92,7 @@ class Release:
             more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
             raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
         for name, located in self.tensors.items():
-            if located.shape != located.spec.shape or located.format == "mixed":
+            if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
                 found = f"{list(located.shape)} {located.format}"
                 expected = list(located.spec.shape)
@@ -105,7 +114,8 @@ class Release:
                 self.missing.append(name)
             if pieces:
                 self.tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
-        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces})
+        used = {piece.source for located in self.tensors.values() for piece, _ in located.pieces}
+        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces} - used)
 
 
 def recognise(config: Config) -> tuple[str, Family]:

@@ -20,5 +20,6 @@ AXES = {
     "I": "input width of a linear map",
     "O": "output width of a linear map",
     "M": "streams of the residual",
+    "J": "taps of a convolution",
     "W": "words of the vocabulary",
 }

@@ -16,6 +16,7 @@ class Cut:
     of: int = 1  #: parts on that axis
     interleaved: bool = False  #: parts alternate element by element instead of lying side by side
     transpose: bool = False  #: the last two axes are exchanged
+    padded: bool = False  #: more elements are stored than count: the first ones do
 
 
 @record
@@ -27,12 +28,15 @@ class Piece:
     cut: Cut | None = None  #: None when the whole tensor is taken
 
 
+Target = str | tuple[str | Cut, ...]
+
+
 @record
 class Names:
     """Patterns of one family; `{i}` is a layer, `{e}` an expert. Names carry no ".weight" where the release has it: both match."""
 
     layer: str  #: prefix of a layer, "model.layers.{i}."
-    tensors: Mapping[str, str | tuple[Cut, ...]]  #: checkpoint name in a layer → canonical name in a layer ("mixer.q")
+    tensors: Mapping[str, Target]  #: checkpoint name in a layer → canonical name in a layer ("mixer.q"); of several, those the layer has
     ends: Mapping[str, str]  #: checkpoint name outside the layers → "embed", "norm", "head"
     prefixes: tuple[str, ...] = ("",)  #: what may stand before every name, such as "language_model."
     per_layer: int = 1  #: layers of the stack that one layer of the checkpoint holds; above 1, canonical names begin with "0.", "1.", …
@@ -110,5 +114,6 @@ class _Matcher:
         return f"layers.{index * self._per_layer + int(place)}.{rest}"
 
 
-def _targets(target: str | tuple[Cut, ...]) -> list[tuple[str, Cut | None]]:
-    return [(target, None)] if isinstance(target, str) else [(cut.target, cut) for cut in target]
+def _targets(target: Target) -> list[tuple[str, Cut | None]]:
+    members = (target,) if isinstance(target, str) else target
+    return [(member, None) if isinstance(member, str) else (member.target, member) for member in members]
