@@ -9,7 +9,7 @@ ELEMENTS = 1 << 23  # of gathered entries that are held at once
 
 
 def launch(q_THC: Any, q_THR: Any, pages: Any, segment: Any, indices_TK: Any, scale: float) -> Any:
-    T, H, C = q_THC.shape
+    T, _, C = q_THC.shape
     entries, K = pages.flatten(0, 1), indices_TK.shape[1]
     places_TK = segment.places(indices_TK.clamp(min=0), pages.shape[1])
     q_TH = wide(torch.cat((q_THC, q_THR), dim=-1)) * scale

@@ -19,6 +19,8 @@ def run(x_TD: Tensor, f: MoeFfn, w: Any, step: Step, ops: Any) -> Tensor:
         if f.apart:
             return torch.stack((shared_TD, y_TD), dim=1)
         y_TD = y_TD + (shared_TD * torch.sigmoid(ops.linear(x_TD, w.shared_gate)) if f.shared_gate else shared_TD)
+    if f.out_norm:
+        y_TD = ops.rms_norm(y_TD, w.out_norm, f.out_norm.eps, f.out_norm.plus_one)
     return y_TD
 
 

@@ -9,7 +9,7 @@ from day0.spec.reports.inspect import LayerRow, ParameterRow
 
 DEFINITION = (
     "total: every weight of the stack and its ends once, by the family's reading. active: of routed experts the share that is chosen "
-    "for a token, everything else whole, the embedding table included. Prediction layers and the towers of other modalities are counted apart."
+    "for a token, everything else whole, the embedding table included. Prediction layers and towers of other modalities are counted apart."
 )
 
 

@@ -1,6 +1,7 @@
 """DeepSeek-V3, V3.1, R1 and Kimi K2: latent attention, leading dense layers, then shared and routed experts (arXiv 2412.19437)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, per_layer, rms_norm
@@ -28,6 +29,12 @@ def build(config: Config, family: str, mixer: Callable[[Mla], PartSpec]) -> Mode
     norm, mixing = rms_norm(config), mixer(read_attention(config))
     layers = [Layer(index=i, mixer=mixing, ffn=ffn, residual=PreNorm(norm=norm)) for i, ffn in enumerate(read_ffns(config))]
     return decoder(config, family=family, layers=layers, norm=norm, prediction=read_prediction(config))
+
+
+def with_experts(model: Model, change: Callable[[MoeFfn], MoeFfn]) -> Model:
+    """The model with other experts."""
+    layers = (replace(layer, ffn=change(layer.ffn)) if isinstance(layer.ffn, MoeFfn) else layer for layer in model.layers)
+    return replace(model, layers=tuple(layers))
 
 
 def read_ffns(config: Config) -> list[PartSpec]:

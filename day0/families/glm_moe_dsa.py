@@ -27,7 +27,8 @@ def read(config: Config) -> Model:
             layers.append(layer)
             source = layer.index
         elif source is None:
-            raise Day0Error("layer 0 should reuse the index of an earlier layer", config.path, hint="keys indexer_types, index_topk_pattern")
+            hint = "keys indexer_types, index_topk_pattern"
+            raise Day0Error("layer 0 should reuse the index of an earlier layer", config.path, hint=hint)
         else:
             layers.append(replace(layer, mixer=replace(layer.mixer, indexer=None), index_source=source))
     return replace(model, layers=tuple(layers), unread_keys=config.unread())

@@ -48,7 +48,8 @@ def read_experts(config: Config, width: int, act: Activation) -> MoeFfn:
     kind = config.str("zero_expert_type", "identity")
     if kind != "identity" or config.bool("router_bias", False):
         raise Day0Error("experts of another kind than this family's", config.path, hint="keys zero_expert_type, router_bias")
-    router = Router(score="softmax", bias=True, renormalise=config.bool("norm_topk_prob", False), scale=config.float("routed_scaling_factor"))
+    factor, renormalise = config.float("routed_scaling_factor"), config.bool("norm_topk_prob", False)
+    router = Router(score="softmax", bias=True, renormalise=renormalise, scale=factor)
     return MoeFfn(
         experts=config.int("n_routed_experts"), top_k=config.int(config.first("num_experts_per_tok", "moe_topk")),
         width=config.int(config.first("moe_intermediate_size", "expert_ffn_hidden_size")), activation=act, router=router,

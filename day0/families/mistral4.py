@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from day0.checkpoint.config import Config
 from day0.families.deepseek_v3 import NAMES as DEEPSEEK
-from day0.families.deepseek_v3 import build
-from day0.parts.moe_ffn import MoeFfn
+from day0.families.deepseek_v3 import build, with_experts
 from day0.spec.family import Family
-from day0.spec.model import Layer, Model
+from day0.spec.model import Model
 from day0.spec.names import Cut, Names
 from day0.spec.temperature import Temperature
 
 
 def read(config: Config) -> Model:
     model = build(config, "mistral4", lambda attention: replace(attention, temperature=read_temperature(config)))
-    return replace(model, layers=tuple(map(softmax_routed, model.layers)), unread_keys=config.unread())
+    model = with_experts(model, lambda f: replace(f, router=replace(f.router, score="softmax", bias=False)))
+    return replace(model, unread_keys=config.unread())
 
 
 def read_temperature(config: Config) -> Temperature | None:
@@ -23,13 +23,6 @@ def read_temperature(config: Config) -> Temperature | None:
     stretch.book(("max_position_embeddings",), "nothing: factor and original_max_position_embeddings say it")
     beta = stretch.float("llama_4_scaling_beta", None)
     return Temperature(beta=beta, context=stretch.int("original_max_position_embeddings")) if beta else None
-
-
-def softmax_routed(layer: Layer) -> Layer:
-    """The layer with scores over all experts, and no correction of the choice."""
-    if not isinstance(layer.ffn, MoeFfn):
-        return layer
-    return replace(layer, ffn=replace(layer.ffn, router=replace(layer.ffn.router, score="softmax", bias=False)))
 
 
 NAMES = Names(

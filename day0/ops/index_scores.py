@@ -1,4 +1,4 @@
-"""Scores of a lightning indexer: Σ_h w_h · relu(q_h · k) of every query with every key it may see (DeepSeek-V3.2, arXiv 2512.02556, §2.1)."""
+"""Scores of a lightning indexer, Σ_h w_h · relu(q_h · k), for every query and every key it may see (arXiv 2512.02556, §2.1)."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ def index_select(scores_TS: "torch.Tensor", top_k: int) -> "torch.Tensor":
 
     What cannot be seen has the score minus infinity. Ties go to the lower position.
     """
-    T, S = scores_TS.shape
+    S = scores_TS.shape[1]
     chosen_TK = scores_TS.sort(dim=-1, descending=True, stable=True).indices[:, :top_k]
     unseen_TK = scores_TS.gather(-1, chosen_TK) == float("-inf")
     ordered_TK = chosen_TK.masked_fill(unseen_TK, S).sort(dim=-1).values

@@ -1,4 +1,4 @@
-"""Attention in latent space in which each query reads chosen tokens only (arXiv 2512.02556, §2.1, in the absorbed form of arXiv 2405.04434)."""
+"""Attention in latent space where each query reads chosen tokens only (arXiv 2512.02556, §2.1; absorbed form of arXiv 2405.04434)."""
 
 from typing import Any
 

@@ -67,7 +67,7 @@ def load(folder, family, keys):
     model, found = getattr(transformers, family.model_class).from_pretrained(
         folder, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
         output_loading_info=True)
-    beyond = f"model.layers.{config.num_hidden_layers}."
+    beyond = f"model.layers.{config.get_text_config().num_hidden_layers}."
     unknown = [name for name in found["unexpected_keys"] if not name.startswith(beyond)]
     assert not (found["missing_keys"] or found["mismatched_keys"] or unknown), found
     return model.eval()
@@ -99,7 +99,7 @@ def cached_greedy(model, ids):
 def topk_margin(model):
     """Least margin of any top-k choice on the prompts, without their continuations."""
     with TopkMargin() as seen:
-        for ids in prompts(model.config.vocab_size).values():
+        for ids in prompts(model.config.get_text_config().vocab_size).values():
             logits(model, ids)
     return seen.smallest
 
