@@ -18,7 +18,7 @@ def run(x_TD: Tensor, m: Mamba2, w: Any, state: Any, segment: Segment, ops: Any)
     x, b, c = xbc.split((m.width, m.groups * m.state_dim, m.groups * m.state_dim), dim=-1)
     b_TGQ, c_TGQ = (y.unflatten(-1, (m.groups, m.state_dim)) for y in (b, c))
     y_THV, memory = ops.selective_scan(
-        x.unflatten(-1, (m.heads, m.head_dim)), step_TH, b_TGQ, c_TGQ, w.rate_log, w.step_bias, w.skip, m.limits,
+        x.unflatten(-1, (m.heads, m.head_dim)), step_TH, b_TGQ, c_TGQ, w.rate_log, w.step_bias, w.skip, m.least_step,
         state.read("memory", segment), segment.queries,
     )  # fmt: skip
     state.write("memory", memory, segment)

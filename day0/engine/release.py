@@ -36,10 +36,23 @@ class Located:
         return self.pieces[0][0].expert is not None
 
     @property
+    def whole(self) -> tuple[int, ...]:
+        """Shape of one piece before it is cut; the last axis is what the model says where headers leave it open."""
+        stored, last = self.pieces[0][1], self.spec.shape[-1] if self.spec.shape else 0
+        open_end = stored.slack and 0 <= stored.shape[-1] - last <= stored.slack
+        return (*stored.shape[:-1], last) if open_end else stored.shape
+
+    @property
+    def odd(self) -> Stored | None:
+        """The first piece that is not stored as the first one is."""
+        first = _layout(self.pieces[0][1])
+        return next((stored for _, stored in self.pieces[1:] if _layout(stored) != first), None)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape that the pieces give."""
-        piece, stored = self.pieces[0]
-        shape = list(stored.shape)
+        piece, _ = self.pieces[0]
+        shape = list(self.whole)
         if piece.cut:
             if piece.cut.padded and prod(shape) >= self.spec.count:
                 return self.spec.shape
@@ -97,6 +110,9 @@ class Release:
                 found = f"{list(located.shape)} {located.format}"
                 expected = list(located.spec.shape)
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
+            if located.odd is not None:
+                problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
+                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
         apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
@@ -116,6 +132,13 @@ class Release:
                 self.tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
         used = {piece.source for located in self.tensors.values() for piece, _ in located.pieces}
         self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces} - used)
+
+
+def _layout(stored: Stored) -> tuple[object, ...]:
+    """What must be equal for weights to be stacked."""
+    kept = stored.kept
+    parts = ((part, header.shape, header.dtype) for part, header in kept.items()) if len(kept) > 1 else ()
+    return (stored.format, stored.shape, stored.block, *parts)
 
 
 def recognise(config: Config) -> tuple[str, Family]:

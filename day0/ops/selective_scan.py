@@ -9,13 +9,13 @@ from day0.spec.ops import Budget, Cost, Op, Site
 
 def selective_scan(
     x_THV: "torch.Tensor", step_TH: "torch.Tensor", b_TGQ: "torch.Tensor", c_TGQ: "torch.Tensor", rate_log_H: "torch.Tensor",
-    bias_H: "torch.Tensor", skip_H: "torch.Tensor", limits: tuple[float, float], state_BHQV: "torch.Tensor", queries: tuple[int, ...],
+    bias_H: "torch.Tensor", skip_H: "torch.Tensor", least: float, state_BHQV: "torch.Tensor", queries: tuple[int, ...],
 ) -> "tuple[torch.Tensor, torch.Tensor]":  # fmt: skip
-    """→ ([T, H, V], new state). With d = softplus(step + bias) within `limits`, for each token: S ← exp(-exp(rate_log) d) S + d b xᵀ;
+    """→ ([T, H, V], new state). With d = softplus(step + bias), `least` at least, for each token: S ← exp(-exp(rate_log) d) S + d b xᵀ;
     y = cᵀS + skip x. Head h reads b and c of group h // (H / G)."""
     share = x_THV.shape[1] // b_TGQ.shape[1]
     x, b_THQ, c_THQ = wide(x_THV), *(wide(y).repeat_interleave(share, dim=1) for y in (b_TGQ, c_TGQ))
-    d_TH = functional.softplus(wide(step_TH) + bias_H).clamp(*limits)
+    d_TH = functional.softplus(wide(step_TH) + bias_H).clamp(least)
     keep_TH = (-wide(rate_log_H).exp() * d_TH).exp()
     outputs, states, t = [], [], 0
     for count, S_HQV in zip(queries, state_BHQV.to(x.dtype), strict=True):
@@ -33,7 +33,7 @@ def make(draw: Draw, queries: tuple[int, ...], H: int, G: int, Q: int, V: int) -
     return {
         "x_THV": draw.normal(T, H, V), "step_TH": draw.normal(T, H), "b_TGQ": draw.normal(T, G, Q), "c_TGQ": draw.normal(T, G, Q),
         "rate_log_H": draw.normal(H, dtype=torch.float32), "bias_H": draw.normal(H, dtype=torch.float32), "skip_H": draw.normal(H),
-        "limits": (0.3, float("inf")), "state_BHQV": state, "queries": queries,
+        "least": 0.3, "state_BHQV": state, "queries": queries,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ class Mamba2(PartSpec):
     groups: int  #: G, of heads that share b and c, and of the output's norm
     state_dim: int  #: width Q of b and c
     taps: int  #: tokens J that the convolution sees, the current one included
-    limits: tuple[float, float]  #: of the step size
+    least_step: float  #: lower limit of the step size
     bias: bool  #: whether the projections have one
     conv_bias: bool  #: whether the convolution has one
     norm: Norm  #: of the gated output, group by group

@@ -5,6 +5,7 @@ import pkgutil
 from dataclasses import dataclass, field
 
 from . import families
+from .experts import Experts
 
 GATED_EXPERT = ("gate_proj", "up_proj", "down_proj")
 
@@ -39,7 +40,7 @@ class Family:
     renames: dict = field(default_factory=dict)
     expert: tuple[str, str, str] | None = GATED_EXPERT
     prediction: bool = False
-    packing: Packing | None = None
+    packing: Packing | Experts | None = None
     copies: bool = True
     without: str = ""
     extra: dict = field(default_factory=dict)

@@ -9,7 +9,7 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import folder as files
-from . import fp8, layout, tokenizer
+from . import layout, tokenizer
 from .draw import generator
 
 TEXTS = {5: "Routers", 37: "Each token visits a few of the experts; the others rest"}
@@ -52,11 +52,11 @@ def prompts(vocabulary):
 def read(folder, family):
     """The model of a folder in float32; fails on tensors that are missing, misshapen or not known to transformers."""
     keys = json.loads((folder / "config.json").read_text())
-    if "quantization_config" in keys:
-        block = keys.pop("quantization_config")["weight_block_size"]
+    if family.packing:
+        keys.pop("quantization_config", None)
         with tempfile.TemporaryDirectory() as plain:
             shutil.copy(folder / "generation_config.json", plain)
-            files.write_shards(Path(plain), fp8.unpack(files.read_shards(folder), block))
+            files.write_shards(Path(plain), files.scheme(family).unpack(files.read_shards(folder), family.packing))
             return load(Path(plain), family, keys)
     return load(folder, family, keys)
 
