@@ -38,7 +38,8 @@ def compress(x_TD: Tensor, latent_TC: Tensor, m: CompressedAttention, w: Any, st
     widths = [2 * m.projected(width) for _, width in m.compressors()]
     *rows, weights_TH = ops.linears(x_TD, w.compressors).split((*widths, m.indexer.heads if m.indexer else 0), dim=-1)
     for (name, _), rows_TC in zip(m.compressors(), rows, strict=True):
-        values, gates, bias = runs(complete(rows_TC, name, m, state, segment), getattr(w, f"{name}_bias"), m.overlap)
+        whole_NSC = complete(rows_TC, f"{name}_tail", m.every, m.every if m.overlap else 0, state, segment)
+        values, gates, bias = runs(whole_NSC, getattr(w, f"{name}_bias"), m.overlap)
         entries_NQ = ops.rms_norm(ops.gated_pool(values, gates, bias), getattr(w, f"{name}_norm"), m.norm.eps, m.norm.plus_one)
         state.append(name, rotated(entries_NQ[:, None], entry_turn(m, segment), m, ops)[:, 0], segment)
     if m.indexer is None:
@@ -48,28 +49,29 @@ def compress(x_TD: Tensor, latent_TC: Tensor, m: CompressedAttention, w: Any, st
     return ops.choose_entries(q_THQ, weights_TH, state.pages("index"), segment, m.every, m.indexer.top_k, m.indexer.scale)
 
 
-def complete(rows_TC: Tensor, name: str, m: CompressedAttention, state: Any, segment: Segment) -> Tensor:
-    """Projections [N, S, C] of the runs that the new tokens complete, each with the run before it where entries overlap.
+def complete(rows_TC: Tensor, tail: str, every: int, lead: int, state: Any, segment: Segment) -> Tensor:
+    """Rows [N, S, C] of the runs of `every` tokens that the new ones complete, each after the `lead` rows before it.
 
-    They start in the state, which keeps the projections of the last tokens. Gates of a run before the first are minus infinity.
+    They begin in the state `tail`, which keeps the rows of the last tokens. The second half of a row are gates: minus infinity before the
+    first token of a sequence.
     """
-    lead = m.every if m.overlap else 0
-    tail_BSC = state.read(f"{name}_tail", segment)
+    tail_BSC = state.read(tail, segment)
+    kept = tail_BSC.shape[1]
     found, tails, start = [], [], 0
     for b, count in enumerate(segment.queries):
         joined_SC = torch.cat((tail_BSC[b], rows_TC[start : start + count]))
-        tails.append(joined_SC[-m.tail :])
+        tails.append(joined_SC[len(joined_SC) - kept :])
         start += count
         before = segment.lengths[b] - count
-        for n in range(before // m.every, segment.lengths[b] // m.every):
-            begin = n * m.every - lead - (before - m.tail)
-            run_SC = joined_SC[begin : begin + lead + m.every]
+        for n in range(before // every, segment.lengths[b] // every):
+            begin = n * every - lead - (before - kept)
+            run_SC = joined_SC[begin : begin + lead + every]
             if lead and n == 0:
                 run_SC = run_SC.clone()
                 run_SC[:lead, run_SC.shape[1] // 2 :] = float("-inf")
             found.append(run_SC)
-    state.write(f"{name}_tail", torch.stack(tails), segment)
-    return torch.stack(found) if found else rows_TC.new_empty(0, lead + m.every, rows_TC.shape[1])
+    state.write(tail, torch.stack(tails), segment)
+    return torch.stack(found) if found else rows_TC.new_empty(0, lead + every, rows_TC.shape[1])
 
 
 def runs(rows_NSC: Tensor, bias: Tensor, overlap: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from day0.blocks import mla
+from day0.blocks.compressed_attention import complete
 from day0.parts.dsa import Dsa, Indexer
 from day0.spec.block import MixerBlock
 from day0.spec.step import Segment
@@ -33,10 +35,21 @@ def choose(x_TD: Tensor, query_TC: Tensor, d: Dsa, w: Any, state: Any, segment: 
     indices_TK = None
     if segment.longest > d.top_k:
         weights_TH = ops.linear(x_TD.to(w.indexer.weights.dtype), w.indexer.weights) * d.indexer.scale
-        scores_TS = ops.index_scores(q_THQ, weights_TH, state.pages("index_keys"), segment)
-        indices_TK = ops.index_select(scores_TS, d.top_k)
+        indices_TK = select(q_THQ, weights_TH, d, d.indexer, state, segment, ops)
     segment.shared["indices", state.layer.index] = indices_TK
     return indices_TK
+
+
+def select(q_THQ: Tensor, weights_TH: Tensor, d: Dsa, i: Indexer, state: Any, segment: Segment, ops: Any) -> Tensor:
+    """The best-scored tokens; where keys are pooled, the tokens of the best pools and those after the last whole one."""
+    if i.pool == 1:
+        return ops.index_select(ops.index_scores(q_THQ, weights_TH, state.pages("index_keys"), segment), d.top_k)
+    pools_TK = ops.choose_entries(q_THQ, weights_TH, state.pages("index_keys"), segment, i.pool, d.top_k // i.pool, 1.0)
+    place_P = torch.arange(i.pool, device=pools_TK.device)
+    chosen_TKP = (pools_TK[..., None] * i.pool + place_P).masked_fill(pools_TK[..., None] < 0, -1)
+    at_T1 = segment.positions_T[:, None]
+    tail_TP = (at_T1 + 1) // i.pool * i.pool + place_P[:-1]
+    return torch.cat((chosen_TKP.flatten(1), tail_TP.masked_fill(tail_TP > at_T1, -1)), dim=-1)
 
 
 def index(x_TD: Tensor, query_TC: Tensor, d: Dsa, i: Indexer, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
@@ -51,6 +64,10 @@ def index(x_TD: Tensor, query_TC: Tensor, d: Dsa, i: Indexer, w: Any, state: Any
         turn = segment.rotary[d.rope]
         q_THQ = ops.rotary(q_THQ, turn, i.interleaved)
         k_TQ = ops.rotary(k_TQ[:, None], turn, i.interleaved)[:, 0]
+    if i.pool > 1:
+        rows_TC = torch.cat((k_TQ, ops.linear(x_TD, w.pool_gate)), dim=-1)
+        values, gates = complete(rows_TC, "index_tail", i.pool, 0, state, segment).chunk(2, dim=-1)
+        k_TQ = ops.gated_pool(values, gates, w.pool_bias)
     state.append("index_keys", k_TQ, segment)
     return q_THQ
 

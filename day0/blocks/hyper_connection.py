@@ -6,6 +6,7 @@ from torch import Tensor
 
 from day0.parts.hyper_connection import HyperConnection
 from day0.spec.block import ResidualBlock
+from day0.spec.lazy import wide
 
 
 def start(x_TD: Tensor, p: HyperConnection) -> Tensor:
@@ -27,6 +28,9 @@ def after(streams_TMD: Tensor, y_TD: Tensor, place: str, p: HyperConnection, w: 
 
 
 def close(streams_TMD: Tensor, p: HyperConnection, w: Any, ops: Any) -> Tensor:
+    """The model's head sums the streams where it has one; their mean without."""
+    if w is None:
+        return wide(streams_TMD).mean(1).to(streams_TMD.dtype)
     return ops.hyper_collapse(streams_TMD, w.mix, w.base, w.scale, p.floor, p.norm.eps)
 
 

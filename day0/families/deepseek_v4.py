@@ -22,8 +22,7 @@ KINDS = {"sliding_attention": 0, "compressed_sparse_attention": SPARSE, "heavily
 
 def read(config: Config) -> Model:
     norm = rms_norm(config)
-    streams, floor = config.int("hc_mult"), config.float("hc_eps", 1e-6)
-    residual = HyperConnection(norm=norm, streams=streams, iterations=config.int("hc_sinkhorn_iters"), floor=floor)
+    residual = read_streams(config, norm)
     experts, hashed = read_experts(config, table=False), read_experts(config, table=True)
     kinds, first = config.list("mlp_layer_types", None), config.int("num_hash_layers", 3)
     by_table = [kind == "hash_moe" for kind in kinds] if kinds else [i < first for i in range(config.int("num_hidden_layers"))]
@@ -35,7 +34,14 @@ def read(config: Config) -> Model:
     prediction = Prediction(count=extra, prefixes=("mtp.",)) if extra else None
     config.book(("expert_dtype", "router_jitter_noise", "mlp_bias"), "nothing: tensors say how they are stored")
     model = decoder(config, family="deepseek_v4", layers=layers, norm=norm, prediction=prediction)
-    return replace(model, collapse=HyperHead(streams=streams))
+    return replace(model, collapse=HyperHead(streams=residual.streams))
+
+
+def read_streams(config: Config, norm: Norm) -> HyperConnection:
+    """The residual streams."""
+    return HyperConnection(
+        norm=norm, streams=config.int("hc_mult"), iterations=config.int("hc_sinkhorn_iters"), floor=config.float("hc_eps", 1e-6)
+    )
 
 
 def read_attention(config: Config, norm: Norm) -> Iterator[CompressedAttention]:
@@ -100,6 +106,11 @@ def read_experts(config: Config, *, table: bool) -> MoeFfn:
     )  # fmt: skip
 
 
+HYPER = {
+    f"hc_{stored}_{leaf}": f"residual.{place}_{name}"
+    for stored, place in (("attn", "mixer"), ("ffn", "ffn"))
+    for leaf, name in {"fn": "mix", "base": "base", "scale": "scale"}.items()
+}
 NAMES = Names(
     layer="layers.{i}.",
     tensors={
@@ -129,11 +140,7 @@ NAMES = Names(
         },
         "attn_norm": "residual.mixer_norm",
         "ffn_norm": "residual.ffn_norm",
-        **{
-            f"hc_{stored}_{leaf}": f"residual.{place}_{name}"
-            for stored, place in (("attn", "mixer"), ("ffn", "ffn"))
-            for leaf, name in {"fn": "mix", "base": "base", "scale": "scale"}.items()
-        },
+        **HYPER,
     },
     ends={
         "embed": "embed",

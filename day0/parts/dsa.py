@@ -23,6 +23,7 @@ class Indexer:
     head_dim: int  #: width Q of its queries and keys
     interleaved: bool  #: whether the pairs that its rotation turns are neighbours; angles and dimensions are those of the attention
     norm: Norm  #: of the keys
+    pool: int = 1  #: tokens whose keys become one: tokens are chosen by whole pools, and those after the last whole pool always
 
     @property
     def scale(self) -> float:
@@ -55,13 +56,19 @@ def tensors(d: Dsa, D: int) -> Iterator[TensorSpec]:
     yield TensorSpec(name="indexer.k_norm", axes="Q", shape=(i.head_dim,), role="norm")
     if i.norm.kind == "layer":
         yield TensorSpec(name="indexer.k_norm_bias", axes="Q", shape=(i.head_dim,), role="bias")
+    if i.pool > 1:
+        yield TensorSpec(name="indexer.pool_gate", axes="OI", shape=(i.head_dim, D), role="linear")
+        yield TensorSpec(name="indexer.pool_bias", axes="SQ", shape=(i.pool, i.head_dim), role="bias", precision="float32")
     yield TensorSpec(name="indexer.weights", axes="HI", shape=(i.heads, D), role="linear", precision="float32")
 
 
 def state(d: Dsa, dtype: str) -> Iterator[StateSpec]:
     yield from mla.state(d.attention, dtype)
-    if d.indexer is not None:
-        yield StateSpec(name="index_keys", kind="paged", shape=(d.indexer.head_dim,), dtype=dtype, sharded=False)
+    if (i := d.indexer) is not None and i.pool == 1:
+        yield StateSpec(name="index_keys", kind="paged", shape=(i.head_dim,), dtype=dtype, sharded=False)
+    elif i is not None:
+        yield StateSpec(name="index_keys", kind="compressed", shape=(i.head_dim,), dtype=dtype, every=i.pool, sharded=False)
+        yield StateSpec(name="index_tail", kind="conv", shape=(i.pool - 1, 2 * i.head_dim), dtype=dtype, sharded=False)
 
 
 def sites(d: Dsa, D: int, phase: Phase) -> Iterator[Site]:
@@ -89,8 +96,15 @@ def _index_sites(i: Indexer, d: Dsa, D: int, phase: Phase) -> Iterator[Site]:
     options = {"precision": "float32"}
     size = {"O": i.heads, "I": D}
     yield Site(op="linear", label="indexer.weights", phase=phase, sizes=size, options=options, weights=("indexer.weights",))
-    yield Site(op="index_scores", label="scores", phase=phase, sizes={"H": i.heads, "Q": i.head_dim})
-    yield Site(op="index_select", label="select", phase=phase, sizes={"K": d.top_k})
+    if i.pool == 1:
+        yield Site(op="index_scores", label="scores", phase=phase, sizes={"H": i.heads, "Q": i.head_dim})
+        yield Site(op="index_select", label="select", phase=phase, sizes={"K": d.top_k})
+        return
+    size, gate = {"O": i.head_dim, "I": D}, ("indexer.pool_gate",)
+    yield Site(op="linear", label="indexer.pool_gate", phase=phase, sizes=size, weights=gate)
+    yield Site(op="gated_pool", label="indexer.pool", phase=phase, sizes={"Q": i.head_dim}, weights=("indexer.pool_bias",))
+    sizes = {"H": i.heads, "Q": i.head_dim, "K": d.top_k // i.pool}
+    yield Site(op="choose_entries", label="select", phase=phase, sizes=sizes, options={"every": i.pool})
 
 
 PART = Part(tensors=tensors, state=state, sites=sites)
