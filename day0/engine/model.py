@@ -54,11 +54,7 @@ class Forward:
 
 def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, Turn]:
     """Angles of every position, for each rope with its radians a token [R]."""
-    tables = {}
-    for rope, frequencies_R in frequencies.items():
-        angles_TR = positions_T[:, None].float() * frequencies_R
-        tables[rope] = Turn(angles_TR.cos() * rope.attention_factor, angles_TR.sin() * rope.attention_factor)
-    return tables
+    return {rope: Turn.of(positions_T, frequencies_R, rope.attention_factor) for rope, frequencies_R in frequencies.items()}
 
 
 def frequencies(model: Model, device: torch.device) -> dict[Rope, Tensor]:

@@ -1,0 +1,41 @@
+"""Releases whose configuration holds that of the language model beside those of towers for images or sound."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from day0.checkpoint.config import Config
+from day0.spec.errors import Day0Error
+from day0.spec.model import Model
+
+TOWERS = ("vision_config", "audio_config")
+TOKENS = (
+    "ignore_index", "image_placeholder", "image_token_id", "media_placeholder_token_id", "video_token_id", "vision_end_token_id",
+    "vision_start_token_id",
+)  # fmt: skip
+WRITTEN = (  # what transformers 4 wrote into every nested configuration
+    "add_cross_attention", "bad_words_ids", "begin_suppress_tokens", "chunk_size_feed_forward", "cross_attention_hidden_size",
+    "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id", "id2label", "is_decoder",
+    "is_encoder_decoder", "label2id", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
+    "num_return_sequences", "output_attentions", "output_hidden_states", "output_scores", "prefix", "problem_type", "pruned_heads",
+    "remove_invalid_values", "repetition_penalty", "return_dict", "return_dict_in_generate", "sep_token_id", "suppress_tokens",
+    "task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "top_k", "top_p", "torchscript",
+    "typical_p", "use_bfloat16",
+)  # fmt: skip
+
+
+def read_text(config: Config, read: Callable[[Config], Model], key: str = "text_config") -> Model:
+    """The language model that `read` finds under `key`. Whether the head is tied may be said outside of it."""
+    if key not in config:
+        raise Day0Error(f"key {config.prefix}{key} is missing", config.path, hint="this family keeps its language model there")
+    text = config.sub(key)
+    text.book(WRITTEN, "nothing: it has no effect on the numbers")
+    tied = config.bool("tie_word_embeddings", None)
+    model = read(text)
+    config.str("model_type", None)
+    config.book(("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"), "nothing: the language model says it")
+    config.book(("bos_token_id", "eos_token_id", "pad_token_id", *TOKENS), "nothing: it has no effect on the numbers")
+    config.book(TOWERS, "nothing: towers are left out")
+    config.any("quantization_config", None)
+    tied = model.tied if tied is None else tied
+    return replace(model, tied=tied, read_keys=config.read_keys, unread_keys=config.unread())
