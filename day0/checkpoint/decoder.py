@@ -13,8 +13,13 @@ TRAINING = (
 )  # fmt: skip
 
 
-def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None) -> Model:
-    """Table, head and context around `layers`; keys that only training or token handling use are booked as such."""
+def decoder(
+    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None, tied: bool = False
+) -> Model:
+    """Table, head and context around `layers`; keys that only training or token handling use are booked as such.
+
+    `tied` is the family's default of `tie_word_embeddings`.
+    """
     if not layers:
         raise Day0Error("the configuration describes no layer", config.path)
     config.book(TRAINING, "nothing: it has no effect on the numbers")
@@ -27,7 +32,7 @@ def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm,
         vocab=config.int("vocab_size"),
         layers=tuple(layers),
         norm=norm,
-        tied=config.bool("tie_word_embeddings", False),
+        tied=config.bool("tie_word_embeddings", tied),
         context=config.int("max_position_embeddings"),
         dtype=compute_dtype(config.str(config.first("dtype", "torch_dtype"), "bfloat16")),
         prediction=prediction,
@@ -36,6 +41,20 @@ def decoder(config: Config, *, family: str, layers: Sequence[Layer], norm: Norm,
     )
 
 
-def rms_norm(config: Config) -> Norm:
-    """The norm of the whole model, from `rms_norm_eps`."""
-    return Norm(eps=config.float("rms_norm_eps", 1e-6))
+def predictions(config: Config, layers: int, *, key: str = "num_nextn_predict_layers") -> Prediction | None:
+    """Prediction layers that are stored under the numbers after the stack's; `key` says how many."""
+    extra = config.int(key, 0)
+    return Prediction(count=extra, prefixes=tuple(f"model.layers.{layers + i}." for i in range(extra))) if extra else None
+
+
+def expect(config: Config, **fixed: object) -> None:
+    """Day0Error where a key has a value that the family does not compute with; absent keys have the family's value."""
+    for key, value in fixed.items():
+        found = config.any(key, value)
+        if found != value:
+            raise Day0Error(f"{key} {found!r} is not supported by this family", config.path, hint=f"only {value!r} is")
+
+
+def rms_norm(config: Config, eps: float = 1e-6) -> Norm:
+    """The norm of the whole model, from `rms_norm_eps`; `eps` is the family's default."""
+    return Norm(eps=config.float("rms_norm_eps", eps))

@@ -8,15 +8,15 @@ from day0.spec.errors import Day0Error
 from day0.spec.rope import Rope, yarn_mscale
 
 
-def read_rope(config: Config, head_dim: int, *, theta: float = 10000.0, interleaved: bool = False) -> Rope:
-    """Rope of a head of `head_dim`; `theta` is the family's default.
+def read_rope(config: Config, head_dim: int, *, theta: float = 10000.0, interleaved: bool = False, partial: float = 1.0) -> Rope:
+    """Rope of a head of `head_dim`; `theta`, and `partial`, the share of a head that turns, are the family's defaults.
 
     Keys: `rope_parameters` (transformers 5), or `rope_theta` with `rope_scaling`, and `partial_rotary_factor` in either place.
     """
     stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
     base = stretch.float("rope_theta", None) or config.float("rope_theta", theta)
-    partial = stretch.float("partial_rotary_factor", None) or config.float("partial_rotary_factor", 1.0)
-    dim = int(head_dim * partial)
+    share = stretch.float("partial_rotary_factor", None) or config.float("partial_rotary_factor", partial)
+    dim = int(head_dim * share)
     if dim % 2 or dim <= 0:
         raise Day0Error(f"{dim} rotary dimensions of a head of {head_dim}: must be even and positive", config.path)
     kind = stretch.str(stretch.first("rope_type", "type"), "default")

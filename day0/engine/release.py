@@ -42,6 +42,8 @@ class Located:
             shape[piece.cut.axis] //= piece.cut.of
             if piece.cut.transpose:
                 shape[-2:] = shape[:-3:-1]
+            if piece.cut.squeeze and shape[0] == 1:
+                shape = shape[1:]
         return (len(self.pieces), *shape) if self.stacked else tuple(shape)
 
 

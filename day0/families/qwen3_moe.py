@@ -2,6 +2,7 @@
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.fused import fused_experts
 from day0.checkpoint.rope import read_rope
 from day0.families.llama import NAMES as LLAMA
 from day0.families.llama import refuse_window
@@ -51,6 +52,7 @@ NAMES = Names(
         "mlp.experts.{e}.gate_proj": "ffn.experts.gate",
         "mlp.experts.{e}.up_proj": "ffn.experts.up",
         "mlp.experts.{e}.down_proj": "ffn.experts.down",
+        **fused_experts("mlp.experts"),
     },
     ends=LLAMA.ends,
     ignored=LLAMA.ignored,

@@ -1,0 +1,68 @@
+"""Hunyuan Hy3: grouped-query attention with per-head norms, a leading dense layer, then sigmoid routing and a shared expert."""
+
+from day0.checkpoint.config import Config
+from day0.checkpoint.decoder import decoder, predictions, rms_norm
+from day0.checkpoint.rope import read_rope
+from day0.families.glm4_moe import NAMES as GLM
+from day0.parts.dense_ffn import DenseFfn
+from day0.parts.gqa import Gqa
+from day0.parts.moe_ffn import MoeFfn, Router
+from day0.parts.pre_norm import PreNorm
+from day0.spec.activation import Activation, activation
+from day0.spec.errors import Day0Error
+from day0.spec.family import Family
+from day0.spec.model import Layer, Model
+from day0.spec.names import Names
+
+
+def read(config: Config) -> Model:
+    norm = rms_norm(config, 1e-5)
+    heads, dim = config.int("num_attention_heads"), config.int("head_dim", 128)
+    bias = config.bool("attention_bias", False)
+    attention = Gqa(
+        heads=heads, kv_heads=config.int("num_key_value_heads", heads), qk_dim=dim, v_dim=dim, scale=dim**-0.5,
+        rope=read_rope(config, dim, theta=11_158_840.0), bias=bias, out_bias=bias, qk_norm=norm,
+    )  # fmt: skip
+    act = activation(config.str("hidden_act", "silu"))
+    dense = DenseFfn(width=config.int("intermediate_size"), activation=act, bias=config.bool("mlp_bias", False))
+    experts = read_experts(config, act)
+    kinds = layer_kinds(config)
+    layers = [Layer(index=i, mixer=attention, ffn=experts if kind == "sparse" else dense, residual=PreNorm(norm=norm)) for i, kind in kinds]
+    return decoder(config, family="hy_v3", layers=layers, norm=norm, prediction=predictions(config, len(layers)))
+
+
+def read_experts(config: Config, act: Activation) -> MoeFfn:
+    config.book(("enable_moe_fp32_combine",), "nothing: sums are float32 whatever it says")
+    width = config.int("moe_intermediate_size")
+    router = Router(score="sigmoid", bias=True, renormalise=True, epsilon=1e-20, scale=config.float("router_scaling_factor", 2.826))
+    return MoeFfn(
+        experts=config.int("num_experts"), top_k=config.int("num_experts_per_tok"), width=width, activation=act, router=router,
+        shared_width=width * config.int("num_shared_experts", 1),
+    )  # fmt: skip
+
+
+def layer_kinds(config: Config) -> list[tuple[int, str]]:
+    """(layer, "dense" or "sparse"); the first `first_k_dense_replace` are dense where no list says otherwise."""
+    count, dense = config.int("num_hidden_layers"), config.int("first_k_dense_replace", 1)
+    kinds = config.list("mlp_layer_types", ["dense" if i < dense else "sparse" for i in range(count)])
+    if len(kinds) < count or not set(kinds) <= {"dense", "sparse"}:
+        raise Day0Error(f"mlp_layer_types must say dense or sparse for {count} layers", config.path)
+    return list(enumerate(kinds[:count]))
+
+
+NAMES = Names(
+    layer=GLM.layer,
+    tensors={
+        **GLM.tensors,
+        "mlp.router.gate": "ffn.router",
+        "mlp.expert_bias": "ffn.router_bias",
+        "mlp.e_score_correction_bias": "ffn.router_bias",
+        "mlp.shared_mlp.gate_proj": "ffn.shared.gate",
+        "mlp.shared_mlp.up_proj": "ffn.shared.up",
+        "mlp.shared_mlp.down_proj": "ffn.shared.down",
+    },
+    ends=GLM.ends,
+    ignored=GLM.ignored,
+)
+
+FAMILY = Family(recognises=frozenset({"hy_v3"}), read=read, names=NAMES)
