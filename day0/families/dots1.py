@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, expect, rms_norm
+from day0.checkpoint.layers import layer_kinds
 from day0.families.glm4_moe import NAMES, read_attention
 from day0.parts.dense_ffn import DenseFfn
 from day0.parts.gqa import Gqa
@@ -31,8 +32,9 @@ def read_mixers(config: Config, full: Gqa) -> list[Gqa]:
     """A window in the layers that `layer_types` says, by default in those from `max_window_layers` on."""
     count, window = config.int("num_hidden_layers"), config.int("sliding_window", None)
     first = config.int("max_window_layers", count)
-    kinds = config.list("layer_types", ["full_attention" if window is None or i < first else "sliding_attention" for i in range(count)])
-    return [replace(full, window=window) if kind == "sliding_attention" else full for kind in kinds[:count]]
+    mixers = {"full_attention": full, "sliding_attention": replace(full, window=window)}
+    default = ["full_attention" if window is None or i < first else "sliding_attention" for i in range(count)]
+    return [mixers[kind] for kind in layer_kinds(config, mixers, default)]
 
 
 def read_experts(config: Config, act: Activation) -> MoeFfn:

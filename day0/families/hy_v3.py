@@ -2,6 +2,7 @@
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, predictions, rms_norm
+from day0.checkpoint.layers import layer_kinds
 from day0.checkpoint.rope import read_rope
 from day0.families.glm4_moe import NAMES as GLM
 from day0.parts.dense_ffn import DenseFfn
@@ -9,7 +10,6 @@ from day0.parts.gqa import Gqa
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.parts.pre_norm import PreNorm
 from day0.spec.activation import Activation, activation
-from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model
 from day0.spec.names import Names
@@ -26,8 +26,11 @@ def read(config: Config) -> Model:
     act = activation(config.str("hidden_act", "silu"))
     dense = DenseFfn(width=config.int("intermediate_size"), activation=act, bias=config.bool("mlp_bias", False))
     experts = read_experts(config, act)
-    kinds = layer_kinds(config)
-    layers = [Layer(index=i, mixer=attention, ffn=experts if kind == "sparse" else dense, residual=PreNorm(norm=norm)) for i, kind in kinds]
+    first = config.int("first_k_dense_replace", 1)
+    default = ["dense" if i < first else "sparse" for i in range(config.int("num_hidden_layers"))]
+    ffns = {"dense": dense, "sparse": experts}
+    kinds = layer_kinds(config, ffns, default, "mlp_layer_types")
+    layers = [Layer(index=i, mixer=attention, ffn=ffns[kind], residual=PreNorm(norm=norm)) for i, kind in enumerate(kinds)]
     return decoder(config, family="hy_v3", layers=layers, norm=norm, prediction=predictions(config, len(layers)))
 
 
@@ -39,15 +42,6 @@ def read_experts(config: Config, act: Activation) -> MoeFfn:
         experts=config.int("num_experts"), top_k=config.int("num_experts_per_tok"), width=width, activation=act, router=router,
         shared_width=width * config.int("num_shared_experts", 1),
     )  # fmt: skip
-
-
-def layer_kinds(config: Config) -> list[tuple[int, str]]:
-    """(layer, "dense" or "sparse"); the first `first_k_dense_replace` are dense where no list says otherwise."""
-    count, dense = config.int("num_hidden_layers"), config.int("first_k_dense_replace", 1)
-    kinds = config.list("mlp_layer_types", ["dense" if i < dense else "sparse" for i in range(count)])
-    if len(kinds) < count or not set(kinds) <= {"dense", "sparse"}:
-        raise Day0Error(f"mlp_layer_types must say dense or sparse for {count} layers", config.path)
-    return list(enumerate(kinds[:count]))
 
 
 NAMES = Names(
