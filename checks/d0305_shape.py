@@ -25,7 +25,7 @@ def run(release: Release) -> Iterator[Finding]:
         elif located.format == "mixed":
             formats = sorted({stored.format for _, stored in located.pieces})
             ledger.fail("D0305", name, expected="pieces of one format", found=" and ".join(formats), hint=HINT)
-        elif located.shape != located.spec.shape and name not in release.missing:
+        elif not located.fits and name not in release.missing:
             expected = f"{list(located.spec.shape)} by the configuration ({located.spec.axes})"
             ledger.fail("D0305", source.name, expected=expected, found=f"{list(located.shape)} for {name}", hint=HINT)
     yield from ledger.findings()

@@ -8,24 +8,33 @@ from day0.spec.errors import Day0Error
 from day0.spec.rope import Rope, yarn_mscale
 
 
-def read_rope(config: Config, head_dim: int, *, theta: float = 10000.0, interleaved: bool = False, partial: float = 1.0) -> Rope:
-    """Rope of a head of `head_dim`; `theta`, and `partial`, the share of a head that turns, are the family's defaults.
+def read_rope(
+    config: Config, head_dim: int, *, theta: float = 10000.0, interleaved: bool = False, partial: float = 1.0, stretch: Config | None = None
+) -> Rope:
+    """Rope of a head of `head_dim`; `theta` and `partial`, the share of it that turns, are the family's defaults.
 
-    Keys: `rope_parameters` (transformers 5), or `rope_theta` with `rope_scaling`, and `partial_rotary_factor` in either place.
+    Keys: `rope_parameters` (transformers 5), or `rope_theta` with `rope_scaling`, and `partial_rotary_factor` in either place. A release
+    with several ropes gives the object of the one that is meant as `stretch`.
     """
-    stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+    if stretch is None:
+        stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
     base = stretch.float("rope_theta", None) or config.float("rope_theta", theta)
     share = stretch.float("partial_rotary_factor", None) or config.float("partial_rotary_factor", partial)
     dim = int(head_dim * share)
     if dim % 2 or dim <= 0:
         raise Day0Error(f"{dim} rotary dimensions of a head of {head_dim}: must be even and positive", config.path)
-    kind = stretch.str(stretch.first("rope_type", "type"), "default")
+    rule = stretch.str(stretch.first("rope_type", "type"), "default")
     if "type" in stretch:
         stretch.str("type")
-    reader = _STRETCHES.get(kind)
+    reader = _STRETCHES.get(rule)
     if reader is None:
-        raise Day0Error(f"rope_type {kind!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
+        raise Day0Error(f"rope_type {rule!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
     return Rope(dim=dim, theta=base, interleaved=interleaved, **reader(stretch, config))
+
+
+def stretch_of(config: Config, kind: str) -> Config | None:
+    """The object of one kind of layer in `rope_parameters`; None where that is not by kind."""
+    return config.sub("rope_parameters").sub(kind) if kind in config.sub("rope_parameters") else None
 
 
 def softmax_mscale(config: Config) -> float:

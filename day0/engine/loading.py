@@ -73,8 +73,6 @@ def cut(source: Tensor, c: Cut) -> Tensor:
         piece = source.index_select(c.axis, index)
     else:
         piece = source.narrow(c.axis, c.part * size, size)
-    if c.squeeze:
-        piece = piece.squeeze(0)
     return piece.transpose(-1, -2) if c.transpose else piece
 
 

@@ -42,9 +42,13 @@ class Located:
             shape[piece.cut.axis] //= piece.cut.of
             if piece.cut.transpose:
                 shape[-2:] = shape[:-3:-1]
-            if piece.cut.squeeze and shape[0] == 1:
-                shape = shape[1:]
         return (len(self.pieces), *shape) if self.stacked else tuple(shape)
+
+    @property
+    def fits(self) -> bool:
+        """Whether that is the shape the model needs; releases differ in axes of length one."""
+        found, needed = ([size for size in shape if size != 1] for shape in (self.shape, self.spec.shape))
+        return found == needed
 
 
 class Release:
@@ -82,7 +86,7 @@ class Release:
             more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
             raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
         for name, located in self.tensors.items():
-            if located.shape != located.spec.shape or located.format == "mixed":
+            if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
                 found = f"{list(located.shape)} {located.format}"
                 expected = list(located.spec.shape)

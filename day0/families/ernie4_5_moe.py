@@ -12,7 +12,9 @@ from day0.spec.activation import Activation, activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Prediction
-from day0.spec.names import Cut, Names
+from day0.spec.names import Names
+
+TRAINED = ("moe_norm_min", "moe_capacity", "moe_gate", "moe_gate_act", "moe_use_aux_free")
 
 
 def read(config: Config) -> Model:
@@ -39,7 +41,7 @@ def read(config: Config) -> Model:
 
 def read_experts(config: Config, act: Activation) -> MoeFfn:
     """Weights are divided by their sum; the release's lower limit of that sum, `moe_norm_min`, is never reached by the best scores."""
-    config.book(("moe_norm_min", "moe_capacity", "moe_gate", "moe_use_aux_free"), "nothing: it has no effect on the numbers")
+    config.book(TRAINED, "nothing: it has no effect on the numbers")
     width = config.int("moe_intermediate_size")
     return MoeFfn(
         experts=config.int("moe_num_experts"), top_k=config.int("moe_k"), width=width, activation=act,
@@ -58,8 +60,8 @@ NAMES = Names(
     layer=GLM.layer,
     tensors={
         **GLM.tensors,
-        "mlp.moe_statics.e_score_correction_bias": (Cut(target="ffn.router_bias", squeeze=True),),
-        "mlp.gate.moe_statics.e_score_correction_bias": (Cut(target="ffn.router_bias", squeeze=True),),
+        "mlp.moe_statics.e_score_correction_bias": "ffn.router_bias",
+        "mlp.gate.moe_statics.e_score_correction_bias": "ffn.router_bias",
     },
     ends=GLM.ends,
     ignored=GLM.ignored,

@@ -1,7 +1,7 @@
 """Hunyuan Hy3: grouped-query attention with per-head norms, a leading dense layer, then sigmoid routing and a shared expert."""
 
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import decoder, predictions, rms_norm
+from day0.checkpoint.decoder import decoder, expect, predictions, rms_norm
 from day0.checkpoint.layers import layer_kinds
 from day0.checkpoint.rope import read_rope
 from day0.families.glm4_moe import NAMES as GLM
@@ -13,6 +13,8 @@ from day0.spec.activation import Activation, activation
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model
 from day0.spec.names import Names
+
+PRECISION = ("enable_moe_fp32_combine", "enable_lm_head_fp32", "enable_attention_fp32_softmax", "use_grouped_mm")
 
 
 def read(config: Config) -> Model:
@@ -35,7 +37,9 @@ def read(config: Config) -> Model:
 
 
 def read_experts(config: Config, act: Activation) -> MoeFfn:
-    config.book(("enable_moe_fp32_combine",), "nothing: sums are float32 whatever it says")
+    expect(config, qk_norm=True, route_norm=True, moe_router_use_sigmoid=True, moe_router_enable_expert_bias=True)
+    config.book(PRECISION, "nothing: the engine has its own precisions")
+    config.book(("expert_hidden_dim", "eod_token_id", "sep_token_id"), "nothing: other keys say it")
     width = config.int("moe_intermediate_size")
     router = Router(score="sigmoid", bias=True, renormalise=True, epsilon=1e-20, scale=config.float("router_scaling_factor", 2.826))
     return MoeFfn(

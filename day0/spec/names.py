@@ -16,7 +16,6 @@ class Cut:
     of: int = 1  #: parts on that axis
     interleaved: bool = False  #: parts alternate element by element instead of lying side by side
     transpose: bool = False  #: the last two axes are exchanged
-    squeeze: bool = False  #: a first axis of one element is dropped
 
 
 @record

@@ -1,0 +1,30 @@
+"""Qwen3-VL mixtures, the text part: Qwen3's decoder, its experts stored together; without images its three positions are one."""
+
+from dataclasses import replace
+
+from day0.checkpoint.config import Config
+from day0.checkpoint.fused import fused_experts
+from day0.checkpoint.nested import text_of, within
+from day0.families import qwen3_moe
+from day0.spec.family import Family
+from day0.spec.model import Model
+from day0.spec.names import Names
+
+
+def read(config: Config) -> Model:
+    text = text_of(config)
+    for key in ("rope_scaling", "rope_parameters"):
+        text.sub(key).book(("mrope_section", "mrope_interleaved"), "nothing: text has one position")
+    model = replace(qwen3_moe.read(text), family="qwen3_vl_moe")
+    return model if text is config else within(config, model)
+
+
+NAMES = Names(
+    layer="layers.{i}.",
+    tensors={**qwen3_moe.NAMES.tensors, **fused_experts("mlp.experts", transpose=True)},
+    ends={"embed_tokens": "embed", "norm": "norm", "lm_head": "head"},
+    prefixes=("model.language_model.", "model.", ""),
+    ignored=(*qwen3_moe.NAMES.ignored, r"^model\.visual\."),
+)
+
+FAMILY = Family(recognises=frozenset({"qwen3_vl_moe", "qwen3_vl_moe_text"}), read=read, names=NAMES)
