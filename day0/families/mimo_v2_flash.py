@@ -17,6 +17,7 @@ from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, Prediction
 from day0.spec.names import Names
 
+SAID_TWICE = ("attention_chunk_size", "layer_types", "mlp_layer_types", "rms_norm_eps", "rope_theta", "partial_rotary_factor")
 KINDS = ("full_attention", "sliding_attention")
 
 
@@ -33,7 +34,7 @@ def read(config: Config) -> Model:
         Layer(index=i, mixer=mixers[mixer], ffn=ffns[ffn], residual=PreNorm(norm=norm))
         for i, (mixer, ffn) in enumerate(zip(mixing, feeding, strict=True))
     ]
-    config.book(("attention_chunk_size",), "nothing: the windows say it")
+    config.book(SAID_TWICE, "nothing: other keys say it")
     prediction = Prediction(count=3, prefixes=tuple(f"model.mtp.layers.{i}." for i in range(3)))
     return decoder(config, family="mimo_v2_flash", layers=layers, norm=norm, prediction=prediction)
 

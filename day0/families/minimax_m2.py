@@ -18,7 +18,7 @@ from day0.spec.names import Names
 def read(config: Config) -> Model:
     norm = rms_norm(config)
     attention = read_attention(config, norm)
-    expect(config, scoring_func="sigmoid", shared_intermediate_size=0)
+    expect(config, scoring_func="sigmoid", shared_intermediate_size=0, sliding_window=None)
     experts = MoeFfn(
         experts=config.int("num_local_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("intermediate_size"),
         activation=activation(config.str("hidden_act", "silu")),

@@ -15,7 +15,7 @@ def read(config: Config) -> Model:
     text = text_of(config)
     for key in ("rope_scaling", "rope_parameters"):
         text.sub(key).book(("mrope_section", "mrope_interleaved"), "nothing: text has one position")
-    model = replace(qwen3_moe.read(text), family="qwen3_vl_moe")
+    model = replace(qwen3_moe.read(text, renormalise=True), family="qwen3_vl_moe")
     return model if text is config else within(config, model)
 
 

@@ -27,7 +27,7 @@ class Family:
 
     `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
     `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
-    of an expert in the order gate, up, down. `prediction` asks for one extra prediction layer beyond the last decoder
+    of an expert in the order gate, up, down; `fused` says that they are stored as transformers holds them. `prediction` asks for one extra prediction layer beyond the last decoder
     layer. `seed` was chosen for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
     """
     config_class: str
@@ -38,6 +38,7 @@ class Family:
     expert: tuple[str, str, str] = GATED_EXPERT
     prediction: bool = False
     packing: Packing | None = None
+    fused: bool = False
 
 
 @functools.cache

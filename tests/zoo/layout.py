@@ -51,7 +51,7 @@ def released_shapes(family, config):
             continue
         for ours, released in family.renames.items():
             name = name.replace(ours, released)
-        if FUSED.fullmatch(name):
+        if FUSED.fullmatch(name) and not family.fused:
             shapes |= split_experts(name, tuple(tensor.shape), family.expert)
         else:
             shapes[name] = tuple(tensor.shape)
