@@ -6,7 +6,7 @@ from day0.spec.lazy import functional, torch
 from day0.spec.ops import Impl, Site
 
 
-def launch(q_THQ: Any, k_SNQ: Any, v_SNV: Any, scale: float) -> Any:
+def launch(q_THQ: Any, k_SNQ: Any, v_SNV: Any, scale: float, sinks_H: Any = None, seen_TS: Any = None) -> Any:
     T, H, _ = q_THQ.shape
     S, N, _ = k_SNQ.shape
     mask = None
@@ -18,7 +18,7 @@ def launch(q_THQ: Any, k_SNQ: Any, v_SNV: Any, scale: float) -> Any:
 
 
 def refuses(site: Site, machine: Any) -> str | None:
-    return None
+    return "knows neither sinks nor given masks" if site.options.get("sinks_H") or site.options.get("seen_TS") else None
 
 
 IMPL = Impl(op="attention", provider="torch", fn=launch, refuses=refuses, status="native")

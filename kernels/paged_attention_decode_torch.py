@@ -9,7 +9,10 @@ from day0.spec.state import PAGED
 MANY, SMALL = 4, 1 << 17  # from so many sequences on, copying less than so many bytes each costs less than a call each
 
 
-def launch(q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float) -> Any:
+def launch(
+    q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float, sinks_H: Any = None, window: int | None = None,
+    chunked: bool = False,
+) -> Any:  # fmt: skip
     B, H, Q = q_THQ.shape
     N, V = k_pages.shape[2], v_pages.shape[3]
     q = q_THQ.view(B, N, H // N, Q)
@@ -41,6 +44,8 @@ def _absent(segment: Any, page: int, device: Any) -> Any:
 
 
 def refuses(site: Site, machine: Any) -> str | None:
+    if site.options.get("window") or site.options.get("sinks_H"):
+        return "knows neither windows nor sinks"
     return None if site.phase == "decode" else "reads one query a sequence"
 
 

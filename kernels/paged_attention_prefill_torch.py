@@ -7,7 +7,10 @@ from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
 
 
-def launch(q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float) -> Any:
+def launch(
+    q_THQ: Any, k_pages: Any, v_pages: Any, segment: Any, scale: float, sinks_H: Any = None, window: int | None = None,
+    chunked: bool = False,
+) -> Any:  # fmt: skip
     outputs, start = [], 0
     for b, T in enumerate(segment.queries):
         k, v = (segment.entries(pages, b, PAGED).transpose(0, 1)[None] for pages in (k_pages, v_pages))
@@ -33,6 +36,8 @@ def _mask(segment: Any, b: int, device: Any) -> Any:
 
 
 def refuses(site: Site, machine: Any) -> str | None:
+    if site.options.get("window") or site.options.get("sinks_H"):
+        return "knows neither windows nor sinks"
     return None if site.phase == "prefill" else "one query a sequence: the decode kernel is faster"
 
 

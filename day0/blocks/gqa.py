@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from day0.parts.gqa import Gqa
+from day0.parts.gqa import Gqa, Temperature
 from day0.spec.block import MixerBlock
 from day0.spec.step import Segment
 
@@ -15,11 +15,27 @@ def run(x_TD: Tensor, m: Gqa, w: Any, state: Any, segment: Segment, ops: Any) ->
     qk, v = project(x_TD, m, w, ops)
     if m.rope:
         qk = ops.rotary(qk, segment.rotary[m.rope], m.rope.interleaved)
+    if m.unit_eps is not None:
+        qk = ops.rms_norm(qk, None, m.unit_eps)
     q_THQ, k_TNQ = qk.split((m.heads, m.kv_heads), dim=1)
+    if m.temperature:
+        q_THQ = (q_THQ * factors(m.temperature, segment)).to(q_THQ.dtype)
     state.append("k", k_TNQ, segment)
-    state.append("v", v, segment)
-    o_THV = ops.paged_attention(q_THQ, state.pages("k"), state.pages("v"), segment, m.scale)
+    state.append("v", v if m.value_scale == 1 else v * m.value_scale, segment)
+    sinks_H = w.sinks if m.sinks else None
+    o_THV = ops.paged_attention(q_THQ, state.pages("k"), state.pages("v"), segment, m.scale, sinks_H, m.window, m.chunked)
+    if m.gate:
+        o_THV = o_THV * ops.linear(x_TD, w.gate).sigmoid().unflatten(-1, (m.heads, -1))
     return ops.linear(o_THV.flatten(1), w.o, w.o_bias if m.out_bias else None)
+
+
+def factors(temperature: Temperature, segment: Segment) -> Tensor:
+    """[T, 1, 1], float32; made once a step."""
+    key = ("temperature", temperature)
+    if key not in segment.shared:
+        steps_T = ((segment.positions_T + 1) // temperature.floor).float()
+        segment.shared[key] = (1 + temperature.scale * torch.log1p(steps_T))[:, None, None]
+    return segment.shared[key]
 
 
 def project(x_TD: Tensor, m: Gqa, w: Any, ops: Any) -> tuple[Tensor, Tensor]:

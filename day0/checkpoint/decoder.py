@@ -1,35 +1,26 @@
 """What every decoder's configuration says in the same words."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from day0.checkpoint.config import Config
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
-from day0.spec.model import Layer, Model, Norm, Prediction, Tower
+from day0.spec.model import Layer, Model, Norm, Prediction
 
 TRAINING = (
     "attention_dropout", "initializer_range", "router_aux_loss_coef", "output_router_logits", "aux_loss_alpha", "seq_aux", "pretraining_tp",
     "use_cache", "transformers_version", "_name_or_path", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "ep_size",
 )  # fmt: skip
 
-GENERATION = (
-    "add_cross_attention", "bad_words_ids", "begin_suppress_tokens", "chunk_size_feed_forward", "cross_attention_hidden_size",
-    "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id", "id2label", "is_decoder",
-    "is_encoder_decoder", "label2id", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
-    "num_return_sequences", "output_attentions", "output_hidden_states", "output_scores", "prefix", "problem_type", "pruned_heads",
-    "remove_invalid_values", "repetition_penalty", "return_dict", "return_dict_in_generate", "sep_token_id", "suppress_tokens",
-    "task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "top_k", "top_p", "torchscript",
-    "typical_p", "use_bfloat16",
-)  # fmt: skip
-
 
 def decoder(
     config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None,
-    context: str = "max_position_embeddings",
+    context: str = "max_position_embeddings", tied: bool = False,
 ) -> Model:  # fmt: skip
-    """Table, head and context around `layers`; `context` is the key of the last. Keys for training or token handling are booked as such."""
+    """Table, head and context around `layers`; `context` is the key of the last, `tied` the family's default of `tie_word_embeddings`.
+
+    Keys for training or token handling are booked as such.
+    """
     if not layers:
         raise Day0Error("the configuration describes no layer", config.path)
     config.book(TRAINING, "nothing: it has no effect on the numbers")
@@ -42,7 +33,7 @@ def decoder(
         vocab=config.int("vocab_size"),
         layers=tuple(layers),
         norm=norm,
-        tied=config.bool("tie_word_embeddings", False),
+        tied=config.bool("tie_word_embeddings", tied),
         context=config.int(context),
         dtype=compute_dtype(config.str(config.first("dtype", "torch_dtype"), "bfloat16")),
         prediction=prediction,
@@ -51,19 +42,23 @@ def decoder(
     )
 
 
-def beside(config: Config, text: Model, *towers: Tower) -> Model:
-    """The decoder that `text_config` describes, beside towers; the outer configuration's type comes first."""
-    nested = config.sub("text_config")
-    nested.book(GENERATION, "nothing: defaults of text generation, which requests override")
-    config.book((*TRAINING, *GENERATION), "nothing: it has no effect on the numbers")
-    config.book(("architectures", "model_type", "quantization_config", "tie_word_embeddings"), "nothing: text_config says it")
-    dtype = compute_dtype(config.str(config.first("dtype", "torch_dtype"), text.dtype))
-    return replace(text, towers=towers, dtype=dtype, read_keys=config.read_keys, unread_keys=config.unread())
+def predictions(config: Config, layers: int, *, key: str = "num_nextn_predict_layers") -> Prediction | None:
+    """Prediction layers that are stored under the numbers after the stack's; `key` says how many."""
+    extra = config.int(key, 0)
+    return Prediction(count=extra, prefixes=tuple(f"model.layers.{layers + i}." for i in range(extra))) if extra else None
 
 
-def rms_norm(config: Config) -> Norm:
-    """The norm of the whole model, from `rms_norm_eps`."""
-    return Norm(eps=config.float("rms_norm_eps", 1e-6))
+def expect(config: Config, **fixed: object) -> None:
+    """Day0Error where a key has a value that the family does not compute with; absent keys have the family's value."""
+    for key, value in fixed.items():
+        found = config.any(key, value)
+        if found != value:
+            raise Day0Error(f"{key} {found!r} is not supported by this family", config.path, hint=f"only {value!r} is")
+
+
+def rms_norm(config: Config, eps: float = 1e-6) -> Norm:
+    """The norm of the whole model, from `rms_norm_eps`; `eps` is the family's default."""
+    return Norm(eps=config.float("rms_norm_eps", eps))
 
 
 def per_layer(config: Config, key: str, kinds: Sequence[str], known: Collection[str]) -> Sequence[str]:

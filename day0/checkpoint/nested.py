@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
-from day0.spec.errors import Day0Error
-from day0.spec.model import Model
+from day0.checkpoint.decoder import TRAINING
+from day0.spec.dtype import compute_dtype
+from day0.spec.model import Model, Tower
 
-TOWERS = ("vision_config", "audio_config")
+WITHIN = ("architectures", "model_type", "vocab_size", "hidden_size", "text_config")
 TOKENS = (
-    "ignore_index", "image_placeholder", "image_token_id", "media_placeholder_token_id", "video_token_id", "vision_end_token_id",
-    "vision_start_token_id",
+    "boi_token_index", "eoi_token_index", "ignore_index", "image_placeholder", "image_token_id", "image_token_index",
+    "media_placeholder_token_id", "video_token_id", "vision_end_token_id", "vision_start_token_id",
 )  # fmt: skip
+TOWERS = ("vision_config", "audio_config", "projector_bias")
 WRITTEN = (  # what transformers 4 wrote into every nested configuration
     "add_cross_attention", "bad_words_ids", "begin_suppress_tokens", "chunk_size_feed_forward", "cross_attention_hidden_size",
     "decoder_start_token_id", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
@@ -24,18 +26,20 @@ WRITTEN = (  # what transformers 4 wrote into every nested configuration
 )  # fmt: skip
 
 
-def read_text(config: Config, read: Callable[[Config], Model], key: str = "text_config") -> Model:
-    """The language model that `read` finds under `key`. Whether the head is tied may be said outside of it."""
+def read_text(config: Config, read: Callable[[Config], Model], *towers: Tower, key: str = "text_config") -> Model:
+    """The language model that `read` finds under `key`, or in the whole configuration where there is no such key; beside `towers`.
+
+    What the outer configuration says about the compute type and about tied embeddings comes first.
+    """
     if key not in config:
-        raise Day0Error(f"key {config.prefix}{key} is missing", config.path, hint="this family keeps its language model there")
+        return replace(read(config), towers=towers)
     text = config.sub(key)
     text.book(WRITTEN, "nothing: it has no effect on the numbers")
-    tied = config.bool("tie_word_embeddings", None)
     model = read(text)
-    config.str("model_type", None)
-    config.book(("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"), "nothing: the language model says it")
-    config.book(("bos_token_id", "eos_token_id", "pad_token_id", *TOKENS), "nothing: it has no effect on the numbers")
-    config.book(TOWERS, "nothing: towers are left out")
+    config.book((*TRAINING, *TOKENS, *WRITTEN), "nothing: it has no effect on the numbers")
+    config.book(WITHIN, f"nothing: {key} says it")
+    config.book(TOWERS, "nothing: towers are not computed")
     config.any("quantization_config", None)
-    tied = model.tied if tied is None else tied
-    return replace(model, tied=tied, read_keys=config.read_keys, unread_keys=config.unread())
+    dtype = compute_dtype(config.str(config.first("dtype", "torch_dtype"), model.dtype))
+    tied = config.bool("tie_word_embeddings", model.tied)
+    return replace(model, towers=towers, dtype=dtype, tied=tied, read_keys=config.read_keys, unread_keys=config.unread())

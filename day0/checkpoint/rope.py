@@ -24,13 +24,18 @@ def read_rope(
     dim = int(head_dim * share)
     if dim % 2 or dim <= 0:
         raise Day0Error(f"{dim} rotary dimensions of a head of {head_dim}: must be even and positive", config.path)
-    kind = stretch.str(stretch.first("rope_type", "type"), "default")
+    rule = stretch.str(stretch.first("rope_type", "type"), "default")
     if "type" in stretch:
         stretch.str("type")
-    reader = _STRETCHES.get(kind)
+    reader = _STRETCHES.get(rule)
     if reader is None:
-        raise Day0Error(f"rope_type {kind!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
+        raise Day0Error(f"rope_type {rule!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
     return Rope(dim=dim, theta=base, interleaved=interleaved, **reader(stretch, config))
+
+
+def stretch_of(config: Config, kind: str) -> Config | None:
+    """The object of one kind of layer in `rope_parameters`; None where that is not by kind."""
+    return config.sub("rope_parameters").sub(kind) if kind in config.sub("rope_parameters") else None
 
 
 def softmax_mscale(config: Config) -> float:

@@ -124,8 +124,8 @@ class Release:
         names: list[str] = []
         for name in self.checkpoint.stored:
             next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
-        used = (name for name in names if not any(pattern.search(name) for pattern in unused))
-        found, self.unclaimed = self.family.names.resolve(used)
+        wanted = (name for name in names if not any(pattern.search(name) for pattern in unused))
+        found, self.unclaimed = self.family.names.resolve(wanted)
         for name, spec in specs(self.model):
             pieces = found.pop(name, [])
             if not pieces or (pieces[0].expert is not None and [p.expert for p in pieces] != list(range(spec.shape[0]))):

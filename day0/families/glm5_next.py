@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import beside, decoder, per_layer, rms_norm
+from day0.checkpoint.decoder import decoder, per_layer, rms_norm
+from day0.checkpoint.nested import read_text
 from day0.families.deepseek_v3 import read_experts
 from day0.families.deepseek_v4 import HYPER, read_streams
 from day0.families.deepseek_v32 import NAMES as SPARSE
@@ -31,10 +32,10 @@ ATTENTION = ("linear_attention", "indexed_attention", "full_attention")
 
 def read(config: Config) -> Model:
     config.book(VISUAL, "nothing: the vision tower is not run")
-    return beside(config, read_text(config.sub("text_config")), VISION) if "text_config" in config else read_text(config)
+    return read_text(config, read_language, VISION)
 
 
-def read_text(config: Config) -> Model:
+def read_language(config: Config) -> Model:
     """The language model; its streams end in their mean."""
     norm = rms_norm(config)
     act = replace(activation(config.str("hidden_act", "silu")), limit=config.float("swiglu_limit", 10.0))

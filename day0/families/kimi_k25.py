@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import beside
+from day0.checkpoint.nested import read_text
 from day0.families import deepseek_v3
 from day0.spec.family import Family
 from day0.spec.model import Model, Tower
@@ -18,7 +18,7 @@ VISUAL = (
 
 def read(config: Config) -> Model:
     config.book(VISUAL, "nothing: the vision tower is not run")
-    return beside(config, replace(deepseek_v3.read(config.sub("text_config")), family="kimi_k25"), VISION)
+    return replace(read_text(config, deepseek_v3.read, VISION), family="kimi_k25")
 
 
 NAMES = Names(

@@ -10,12 +10,14 @@ from day0.families.kimi_linear import context, read_layers
 from day0.parts.attention_residuals import AttentionResiduals
 from day0.spec.activation import activation
 from day0.spec.family import Family
-from day0.spec.model import Model
+from day0.spec.model import Model, Tower
 from day0.spec.names import Cut, Names
+
+VISION = Tower(name="vision", prefixes=("vision_tower.", "mm_projector."))
 
 
 def read(config: Config) -> Model:
-    return read_text(config, read_language)
+    return read_text(config, read_language, VISION)
 
 
 def read_language(config: Config) -> Model:
@@ -54,7 +56,7 @@ NAMES = Names(
         "model.output_attn_res_proj": "collapse.end_mix_query",
     },
     prefixes=("language_model.", ""),
-    ignored=(r"^(vision_tower|mm_projector)\.", r"layers\.0\.self_attention_res_(norm|proj)\."),
+    ignored=(r"layers\.0\.self_attention_res_(norm|proj)\.",),
 )
 
 FAMILY = Family(recognises=frozenset({"kimi_k3"}), read=read, names=NAMES)

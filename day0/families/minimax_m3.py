@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import beside, decoder, rms_norm
+from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.nested import read_text
 from day0.checkpoint.rope import read_rope
 from day0.families.llama import NAMES as LLAMA
 from day0.parts.block_sparse import BlockSparse
@@ -39,10 +40,10 @@ EXPECTED = {
 
 def read(config: Config) -> Model:
     config.book((*VISUAL, "num_reward_heads"), "nothing: the vision tower is not run")
-    return beside(config, read_text(config.sub("text_config")), VISION) if "text_config" in config else read_text(config)
+    return read_text(config, read_language, VISION)
 
 
-def read_text(config: Config) -> Model:
+def read_language(config: Config) -> Model:
     """The language model."""
     require(config, EXPECTED)
     norm = replace(rms_norm(config), plus_one=config.bool("use_gemma_norm", True))

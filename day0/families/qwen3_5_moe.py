@@ -8,12 +8,14 @@ from day0.checkpoint.nested import read_text
 from day0.families.qwen3_next import TENSORS, read_experts, read_mixers, read_norm
 from day0.parts.pre_norm import PreNorm
 from day0.spec.family import Family
-from day0.spec.model import Layer, Model, Prediction
+from day0.spec.model import Layer, Model, Prediction, Tower
 from day0.spec.names import Cut, Names
+
+VISION = Tower(name="vision", prefixes=("model.visual.", "visual."))
 
 
 def read(config: Config) -> Model:
-    return read_text(config, read_language) if "text_config" in config else read_language(config)
+    return read_text(config, read_language, VISION)
 
 
 def read_language(config: Config) -> Model:
@@ -45,7 +47,6 @@ NAMES = Names(
     },
     ends={"embed_tokens": "embed", "norm": "norm", "lm_head": "head"},
     prefixes=("model.language_model.", "model.", ""),
-    ignored=(r"^model\.visual\.",),
 )
 
 FAMILY = Family(recognises=frozenset({"qwen3_5_moe", "qwen3_5_moe_text"}), read=read, names=NAMES)

@@ -2,6 +2,7 @@
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.fused import fused_experts
 from day0.checkpoint.rope import read_rope
 from day0.families.llama import NAMES as LLAMA
 from day0.families.llama import refuse_window
@@ -15,7 +16,8 @@ from day0.spec.model import Layer, Model
 from day0.spec.names import Names
 
 
-def read(config: Config) -> Model:
+def read(config: Config, *, renormalise: bool = False) -> Model:
+    """`renormalise` is the default of `norm_topk_prob`."""
     refuse_window(config)
     norm = rms_norm(config)
     heads, dim = config.int("num_attention_heads"), config.int("head_dim", 128)
@@ -27,8 +29,9 @@ def read(config: Config) -> Model:
     act = activation(config.str("hidden_act", "silu"))
     dense = DenseFfn(width=config.int("intermediate_size"), activation=act)
     experts = MoeFfn(
-        experts=config.int("num_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("moe_intermediate_size"),
-        activation=act, router=Router(score="softmax", renormalise=config.bool("norm_topk_prob", False)),
+        experts=config.int(config.first("num_experts", "num_local_experts")), top_k=config.int("num_experts_per_tok"),
+        width=config.int("moe_intermediate_size"), activation=act,
+        router=Router(score="softmax", renormalise=config.bool("norm_topk_prob", renormalise)),
     )  # fmt: skip
     step, dense_layers = config.int("decoder_sparse_step", 1), config.list("mlp_only_layers", [])
     layers = [
@@ -51,6 +54,7 @@ NAMES = Names(
         "mlp.experts.{e}.gate_proj": "ffn.experts.gate",
         "mlp.experts.{e}.up_proj": "ffn.experts.up",
         "mlp.experts.{e}.down_proj": "ffn.experts.down",
+        **fused_experts("mlp.experts"),
     },
     ends=LLAMA.ends,
     ignored=LLAMA.ignored,

@@ -7,14 +7,24 @@ from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
 
-def attention(q_THQ: "torch.Tensor", k_SNQ: "torch.Tensor", v_SNV: "torch.Tensor", scale: float) -> "torch.Tensor":
-    """→ [T, H, V]. The T queries are the last T of the S tokens; query head h reads key head h // (H / N)."""
+def attention(
+    q_THQ: "torch.Tensor", k_SNQ: "torch.Tensor", v_SNV: "torch.Tensor", scale: float, sinks_H: "torch.Tensor | None" = None,
+    seen_TS: "torch.Tensor | None" = None,
+) -> "torch.Tensor":  # fmt: skip
+    """→ [T, H, V]. The T queries are the last T of the S tokens; query head h reads key head h // (H / N).
+
+    `sinks_H`: one more score of each head, which takes its share of the softmax and has no value. `seen_TS`: the keys that each query sees;
+    None: those up to itself.
+    """
     T, H, _ = q_THQ.shape
     S, N, _ = k_SNQ.shape
     k_SHQ, v_SHV = (wide(x).repeat_interleave(H // N, dim=1) for x in (k_SNQ, v_SNV))
     scores_HTS = torch.einsum("thq,shq->hts", wide(q_THQ), k_SHQ) * scale
-    later = torch.ones(T, S, dtype=torch.bool, device=q_THQ.device).triu(S - T + 1)
-    weights_HTS = scores_HTS.masked_fill(later, float("-inf")).softmax(-1)
+    seen = torch.ones(T, S, dtype=torch.bool, device=q_THQ.device).tril(S - T) if seen_TS is None else seen_TS
+    scores_HTS = scores_HTS.masked_fill(~seen, float("-inf"))
+    if sinks_H is not None:
+        scores_HTS = torch.cat((scores_HTS, wide(sinks_H)[:, None, None].expand(H, T, 1)), dim=-1)
+    weights_HTS = scores_HTS.softmax(-1)[..., :S]
     return torch.einsum("hts,shv->thv", weights_HTS, v_SHV).to(q_THQ.dtype)
 
 

@@ -21,14 +21,14 @@ def delta_rule(
     share, Q = v_TNV.shape[1] // q_THQ.shape[1], q_THQ.shape[-1]
     q_TNQ, k_TNQ = (unit(x).repeat_interleave(share, dim=1) for x in (q_THQ, k_THQ))
     v, keep, beta = wide(v_TNV), wide(decay_TNQ).exp(), wide(beta_TN)
-    outputs, states, t = [], [], 0
+    outputs, states, start = [], [], 0
     for count, S_NQV in zip(queries, wide(state_BNQV), strict=True):
-        for t in range(t, t + count):
+        for t in range(start, start + count):
             S_NQV = keep[t, :, :, None] * S_NQV
             recalled_NV = torch.einsum("nq,nqv->nv", k_TNQ[t], S_NQV)
             S_NQV = S_NQV + torch.einsum("nq,nv->nqv", k_TNQ[t], beta[t, :, None] * (v[t] - recalled_NV))
             outputs.append(torch.einsum("nq,nqv->nv", q_TNQ[t] * Q**-0.5, S_NQV))
-        t += 1
+        start += count
         states.append(S_NQV)
     return torch.stack(outputs).to(v_TNV.dtype), torch.stack(states)
 

@@ -11,11 +11,15 @@ from day0.spec.ops import Budget, Cost, Op, Site
 def gated_activation(gate_TF: "torch.Tensor", up_TF: "torch.Tensor", activation: Activation) -> "torch.Tensor":
     """→ [T, F]."""
     gate, up = wide(gate_TF), wide(up_TF)
-    if activation.limit is not None:
-        gate, up = gate.clamp(max=activation.limit), up.clamp(-activation.limit, activation.limit)
     if activation.kind == "situ":
         up = activation.linear_beta * torch.tanh(up / activation.linear_beta)
-    return (activate(gate, activation) * (up + activation.offset)).to(gate_TF.dtype)
+    if activation.limit is None:
+        activated = activate(gate, activation)
+    else:
+        up = up.clamp(-activation.limit, activation.limit)
+        activated = activate(gate if activation.limit_after else gate.clamp(max=activation.limit), activation)
+        activated = activated.clamp(max=activation.limit) if activation.limit_after else activated
+    return (activated * (up + activation.offset)).to(gate_TF.dtype)
 
 
 def activate(x: "torch.Tensor", activation: Activation) -> "torch.Tensor":
@@ -32,6 +36,7 @@ def activate(x: "torch.Tensor", activation: Activation) -> "torch.Tensor":
 ACTIVATIONS = (
     Activation(kind="silu"), Activation(kind="gelu"), Activation(kind="gelu_tanh"), Activation(kind="situ"),
     Activation(kind="silu", limit=7.0, alpha=1.702, offset=1.0), Activation(kind="silu", limit=2.0),
+    Activation(kind="silu", limit=2.0, limit_after=True),
 )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ def lightning_attention(
     """→ ([T, H, V], new state). For each token: S ← exp(-slope) S + k vᵀ; o = qᵀS. There is one slope a head."""
     q, k, v = wide(q_THQ), wide(k_THQ), wide(v_THV)
     keep_H = torch.tensor(slopes, dtype=q.dtype, device=q.device).neg().exp()[:, None, None]
-    outputs, states, t = [], [], 0
+    outputs, states, start = [], [], 0
     for count, S_HQV in zip(queries, state_BHQV.to(q.dtype), strict=True):
-        for t in range(t, t + count):
+        for t in range(start, start + count):
             S_HQV = keep_H * S_HQV + torch.einsum("hq,hv->hqv", k[t], v[t])
             outputs.append(torch.einsum("hq,hqv->hv", q[t], S_HQV))
-        t += 1
+        start += count
         states.append(S_HQV)
     return torch.stack(outputs).to(v_THV.dtype), torch.stack(states)
 

@@ -10,9 +10,13 @@ from day0.spec.ops import Budget, Cost, Op, Site
 def linear(x_TI: "torch.Tensor", weight_OI: Any, bias_O: Any = None) -> "torch.Tensor":
     """→ [T, O] in the type of x. `weight_OI` is a matrix, or matrices whose rows follow each other; then `bias_O` are vectors."""
     x = wide(x_TI)
-    matrix, offset = (each if each is None or isinstance(each, torch.Tensor) else torch.cat(list(each)) for each in (weight_OI, bias_O))
-    y_TO = x @ wide(matrix).to(x.dtype).T
-    return (y_TO if offset is None else y_TO + offset).to(x_TI.dtype)
+    y_TO = x @ wide(joined(weight_OI)).to(x.dtype).T
+    return (y_TO if bias_O is None else y_TO + joined(bias_O)).to(x_TI.dtype)
+
+
+def joined(weights: Any) -> "torch.Tensor":
+    """One tensor of rows that follow each other."""
+    return weights if isinstance(weights, torch.Tensor) else torch.cat(list(weights))
 
 
 def make(draw: Draw, T: int, O: tuple[int, ...], I: int, bias: bool) -> dict[str, Any]:  # noqa: E741

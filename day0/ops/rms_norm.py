@@ -7,15 +7,18 @@ from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
 
-def rms_norm(x: "torch.Tensor", weight_D: "torch.Tensor", eps: float, plus_one: bool = False) -> "torch.Tensor":
-    """Normalise the last axis of [..., D]; `plus_one`: the weight is stored as its difference from one."""
+def rms_norm(x: "torch.Tensor", weight_D: "torch.Tensor | None", eps: float, plus_one: bool = False) -> "torch.Tensor":
+    """Normalise the last axis of [..., D]; `plus_one`: the weight is stored as its difference from one. None: there is no weight."""
     x_wide = wide(x)
-    weight = wide(weight_D) + 1 if plus_one else wide(weight_D)
-    return (x_wide * (x_wide.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight).to(x.dtype)
+    normed = x_wide * (x_wide.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
+    if weight_D is not None:
+        normed = normed * (wide(weight_D) + 1 if plus_one else wide(weight_D))
+    return normed.to(x.dtype)
 
 
-def make(draw: Draw, T: int, D: int, plus_one: bool) -> dict[str, Any]:
-    return {"x": draw.normal(T, D, scale=3), "weight_D": draw.normal(D), "eps": 1e-6, "plus_one": plus_one}
+def make(draw: Draw, T: int, D: int, weight: str) -> dict[str, Any]:
+    drawn = None if weight == "none" else draw.normal(D)
+    return {"x": draw.normal(T, D, scale=3), "weight_D": drawn, "eps": 1e-6, "plus_one": weight == "plus one"}
 
 
 def cost(site: Site) -> Cost:
@@ -24,5 +27,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="rms_norm", reference=rms_norm, inputs={"x": "TD", "weight": "D"}, outputs={"y": "TD"}, layer="base",
-    cases=cases(make, T=(1, 63), D=(60, 128, 7168), plus_one=(False, True)), budget=Budget(accumulations=8, special=1), cost=cost,
+    budget=Budget(accumulations=8, special=1), cost=cost,
+    cases=cases(make, T=(1, 63), D=(60, 128, 7168), weight=("plain", "plus one", "none")),
 )  # fmt: skip

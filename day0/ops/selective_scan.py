@@ -17,12 +17,12 @@ def selective_scan(
     x, b_THQ, c_THQ = wide(x_THV), *(wide(y).repeat_interleave(share, dim=1) for y in (b_TGQ, c_TGQ))
     d_TH = functional.softplus(wide(step_TH) + bias_H).clamp(least)
     keep_TH = (-wide(rate_log_H).exp() * d_TH).exp()
-    outputs, states, t = [], [], 0
+    outputs, states, start = [], [], 0
     for count, S_HQV in zip(queries, state_BHQV.to(x.dtype), strict=True):
-        for t in range(t, t + count):
+        for t in range(start, start + count):
             S_HQV = keep_TH[t, :, None, None] * S_HQV + torch.einsum("hq,hv->hqv", d_TH[t, :, None] * b_THQ[t], x[t])
             outputs.append(torch.einsum("hq,hqv->hv", c_THQ[t], S_HQV) + wide(skip_H)[:, None] * x[t])
-        t += 1
+        start += count
         states.append(S_HQV)
     return torch.stack(outputs).to(x_THV.dtype), torch.stack(states)
 

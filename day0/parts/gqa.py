@@ -8,7 +8,15 @@ from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
 from day0.spec.record import record
 from day0.spec.rope import Rope
-from day0.spec.state import StateSpec
+from day0.spec.state import Growth, StateSpec
+
+
+@record
+class Temperature:
+    """Queries at position p are multiplied by 1 + scale · log(1 + ⌊(p + 1) / floor⌋) (Llama 4; arXiv 2501.19399)."""
+
+    floor: int  #: positions at the start, and steps after it, whose factor is the same
+    scale: float  #: how fast the factor grows
 
 
 @record
@@ -26,6 +34,18 @@ class Gqa(PartSpec):
     qk_norm: Norm | None = None  #: norm of queries and keys before rotation
     qk_norm_scope: Literal["head", "vector"] = "head"  #: each head alone, or the whole projected vector
     clip: float | None = None  #: q, k and v are clamped to ±clip
+    window: int | None = None  #: positions that a query sees, its own included; None: all before it
+    chunked: bool = False  #: a query sees its own chunk of `window` positions instead
+    sinks: bool = False  #: each head has a learned score more in its softmax, without a value
+    gate: Literal["head", "element"] | None = None  #: the output is weighed by the sigmoid of a map of the input, per head or element
+    value_scale: float = 1.0  #: factor on values
+    unit_eps: float | None = None  #: epsilon of a norm without weight, over each head of queries and keys once they are rotated
+    temperature: Temperature | None = None  #: factor on queries that grows with position
+
+    @property
+    def gate_width(self) -> int:
+        """Rows of the gate's map."""
+        return self.heads * self.v_dim if self.gate == "element" else self.heads
 
     @property
     def widths(self) -> dict[str, int]:
@@ -45,11 +65,16 @@ def tensors(m: Gqa, D: int) -> Iterator[TensorSpec]:
         for name in ("q", "k"):
             width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]
             yield TensorSpec(name=f"{name}_norm", axes="Q", shape=(width,), role="norm")
+    if m.sinks:
+        yield TensorSpec(name="sinks", axes="H", shape=(m.heads,), role="bias", split="column")
+    if m.gate:
+        yield TensorSpec(name="gate", axes="OI", shape=(m.gate_width, D), role="linear", split="column")
 
 
 def state(m: Gqa, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="k", kind="paged", shape=(m.kv_heads, m.qk_dim), dtype=dtype)
-    yield StateSpec(name="v", kind="paged", shape=(m.kv_heads, m.v_dim), dtype=dtype)
+    kind: Growth = "paged" if m.window is None else "window"
+    yield StateSpec(name="k", kind=kind, shape=(m.kv_heads, m.qk_dim), dtype=dtype, window=m.window)
+    yield StateSpec(name="v", kind=kind, shape=(m.kv_heads, m.v_dim), dtype=dtype, window=m.window)
 
 
 def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
@@ -62,8 +87,13 @@ def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
     if m.rope:
         sizes = {"H": m.heads + m.kv_heads, "Q": m.qk_dim, "R": m.rope.dim}
         yield Site(op="rotary", label="qk", phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
+    if m.unit_eps is not None:
+        yield Site(op="rms_norm", label="qk_unit", phase=phase, sizes={"D": m.qk_dim})
     sizes = {"H": m.heads, "N": m.kv_heads, "Q": m.qk_dim, "V": m.v_dim}
-    yield Site(op="paged_attention", label="attention", phase=phase, sizes=sizes)
+    options = {"sinks_H": m.sinks, "window": m.window, "chunked": m.chunked}
+    yield Site(op="paged_attention", label="attention", phase=phase, sizes=sizes, options=options)
+    if m.gate:
+        yield Site(op="linear", label="gate", phase=phase, sizes={"O": m.gate_width, "I": D}, weights=("gate",))
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_dim}, weights=("o",))
 
 

@@ -47,6 +47,7 @@ class MoeFfn(PartSpec):
     shared_gate: bool = False  #: the shared experts are weighed by the sigmoid of a linear map
     out_norm: Norm | None = None  #: of the result, shared experts included
     apart: bool = False  #: the result is [T, 2, D], shared and routed experts apart, for a residual that adds them at different places
+    shared_activation: Activation | None = None  #: of the shared experts; None: that of the routed ones
 
     @property
     def matrices(self) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
     if f.latent:
         yield Site(op="linear", label="latent_up", phase=phase, sizes={"O": D, "I": width}, weights=("latent_up",))
     if f.shared_width:
-        yield from network_sites(f.shared_width, D, f.activation, phase, "shared.")
+        yield from network_sites(f.shared_width, D, f.shared_activation or f.activation, phase, "shared.")
     if f.shared_gate:
         yield Site(op="linear", label="shared_gate", phase=phase, sizes={"O": 1, "I": D}, weights=("shared_gate",))
     if f.out_norm:

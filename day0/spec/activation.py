@@ -23,6 +23,7 @@ class Activation:
     offset: float = 0.0  #: added to up
     beta: float = 4.0  #: of situ
     linear_beta: float = 25.0  #: of situ: up becomes linear_beta · tanh(up / linear_beta)
+    limit_after: bool = False  #: the gate is clamped after the function instead of before it
 
     @property
     def plain(self) -> bool:

@@ -1,7 +1,6 @@
 """Four-bit and eight-bit formats, bit for bit, against definitions written out element by element and against the libraries that store them."""
 
 import math
-from fractions import Fraction
 
 import pytest
 import torch

@@ -24,8 +24,10 @@ def location_and_scale(name, shape, tied):
     """Mean and standard deviation of the values of a tensor, by its name."""
     if name.endswith("e_score_correction_bias"):
         return -0.2, 0.2
-    if name.endswith(".bias"):
+    if name.endswith((".bias", "_proj_bias")):
         return 0.0, 0.3
+    if name.endswith((".sinks", ".attention_sink_bias")):
+        return 0.0, 1.5
     if len(shape) == 1:
         return (SHARP if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0), 0.2
     if name.endswith("embed_tokens.weight"):
