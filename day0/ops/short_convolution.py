@@ -37,7 +37,7 @@ def cost(site: Site) -> Cost:
 
 
 OP = Op(
-    name="short_convolution", reference=short_convolution, inputs={"x": "TC", "weight": "CJ", "carried": "BJC", "bias": "C"},
-    outputs={"y": "TC", "carried": "BJC"}, layer="domain", budget=Budget(rounds=2, accumulations=8, special=4), cost=cost,
+    name="short_convolution", reference=short_convolution, inputs={"x": "TC", "weight": "CJ", "carried": "B(J-1)C", "bias": "C"},
+    outputs={"y": "TC", "carried": "B(J-1)C"}, layer="domain", budget=Budget(rounds=2, accumulations=8, special=4), cost=cost,
     cases=cases(make, queries=((1,), (1, 1, 1), (2, 63, 1)), C=(60, 128), J=(2, 4), bias=(False, True)),
 )  # fmt: skip

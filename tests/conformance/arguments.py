@@ -34,7 +34,7 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def letters(axes: str) -> list[str]:
-    """The axes of "PS(C+R)" are P, S and C+R."""
+    """The axes of "PS(C+R)" are P, S and C+R; only single letters can be looked up."""
     return [inner or letter for inner, letter in re.findall(r"\(([^)]*)\)|([A-Z])", axes)]
 
 
@@ -44,7 +44,10 @@ def bound(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
 
 
 def sizes(op: Op, arguments: dict[str, Any]) -> dict[str, int]:
-    """Axis letter → elements, by the declared axes of the arguments. AssertionError when two arguments disagree."""
+    """Axis letter → elements, by the declared axes of the arguments; a length of 1 stands for any. AssertionError when two disagree.
+
+    Pages and rings do not say how many tokens a sequence has.
+    """
     arrays = [value for value in arguments.values() if is_array(value)]
     found = {SCALARS[name]: value for name, value in arguments.items() if name in SCALARS}
     for axes, value in zip(op.inputs.values(), arrays, strict=False):
@@ -52,16 +55,20 @@ def sizes(op: Op, arguments: dict[str, Any]) -> dict[str, int]:
             continue
         names, elements = letters(axes), shape(value)
         assert len(elements) >= len(names), f"{axes} for {elements}"
+        pool = {"P", "S"} if {"P", "B"} & set(names) else set()
         for letter, count in zip(names, elements[len(elements) - len(names) :], strict=True):
-            if len(letter) == 1:
-                assert found.setdefault(letter, count) == count, f"{op.name}: {letter} is {found[letter]} and {count}"
+            if len(letter) == 1 and letter not in pool:
+                known = found.get(letter, count)
+                assert 1 in (known, count) or known == count, f"{op.name}: {letter} is {known} and {count}"
+                found[letter] = max(known, count)
     return found
 
 
 def site(op: Op, arguments: dict[str, Any], dtype: str, phase: Phase) -> Site:
     """The call as a kernel is asked about it: optional arrays count by whether they are there."""
     options: dict[str, Any] = {name: value for name, value in arguments.items() if not is_array(value) and not isinstance(value, Segment)}
-    options |= {name: value is not None for name, value in arguments.items() if value is None or isinstance(value, tuple)}
+    defaults = {name: parameter.default for name, parameter in signature(op.reference).parameters.items()}
+    options |= {name: arguments.get(name) is not None for name, default in defaults.items() if default is None and name not in options}
     rule = options.get("rule")
     if rule is not None:
         options["score"] = rule.score
