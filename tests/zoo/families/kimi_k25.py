@@ -19,7 +19,7 @@ FAMILY = Family(
     extra=TOWER | {"vision_tower.patch_embed.pos_emb.weight": (4, 4, WIDTH)},
     keys=dict(
         model_type="kimi_k25", text_config=kimi_k2.FAMILY.keys, ignore_index=-100, media_placeholder_token_id=100, image_token_id=100,
-        video_token_id=101, vision_start_token_id=102, vision_end_token_id=103, tie_word_embeddings=False, projection_hidden_size=MERGED,
+        video_token_id=101, vision_start_token_id=102, vision_end_token_id=103, tie_word_embeddings=False, projection_hidden_size=WIDTH,
         vision_config=dict(
             patch_size=PATCH, init_pos_emb_height=4, init_pos_emb_width=4, init_pos_emb_time=2, merge_kernel_size=[2, 2],
             merge_type="sd2_tpool", mm_projector_type="patchmerger", mm_hidden_size=WIDTH, text_hidden_size=TEXT,
