@@ -75,7 +75,10 @@ def test_queries_grow_as_in_transformers() -> None:
     torch.testing.assert_close(Temperature(beta=0.1, context=30).factors(positions), theirs)
 
 
-@pytest.mark.parametrize("name", ["deepseek_v32", "glm_moe_dsa-shared", "kimi_k25", "mistral4", "axk1", "axk1-uncorrected", "longcat_flash"])
+NAMES = ("deepseek_v32", "glm_moe_dsa", "glm_moe_dsa-shared", "kimi_k25", "mistral4", "axk1", "axk1-uncorrected", "longcat_flash")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_everything_stored_is_used_and_every_key_is_read(name: str) -> None:
     release = Release.open(checkpoint(name))
     assert (release.missing, release.unclaimed, release.model.unread_keys) == ([], [], ())

@@ -60,7 +60,9 @@ def implementations(provider: str | None) -> Any:
 @pytest.mark.parametrize("chunks", [[TOKENS], [23, 40, 1, 1, 5]], ids=["whole", "chunks"])
 @pytest.mark.parametrize("provider", [None, "torch"])
 @pytest.mark.parametrize(("module", "interleaved"), [(deepseek.DeepseekV32Indexer, False), (glm.GlmMoeDsaIndexer, True)])
-def test_indexer_chooses_what_transformers_chooses(module: type[nn.Module], interleaved: bool, provider: str | None, chunks: list[int]) -> None:
+def test_indexer_chooses_what_transformers_chooses(
+    module: type[nn.Module], interleaved: bool, provider: str | None, chunks: list[int]
+) -> None:
     torch.manual_seed(3)
     theirs = module(transformers.DeepseekV32Config(**SIZES), 0).requires_grad_(False)
     for parameter in theirs.parameters():
@@ -117,7 +119,8 @@ def test_ties_go_to_the_lower_position(select: Any) -> None:
 def test_chosen_tokens_are_attended_as_under_a_mask(op: Any) -> None:
     torch.manual_seed(0)
     q_THE, entries_SE = torch.randn(TOKENS, 4, 40), torch.randn(80, 40)
-    indices_TK = torch.stack([torch.arange(9) * (t // 9) if t > 8 else torch.arange(9).where(torch.arange(9) <= t, -1) for t in range(TOKENS)])
+    nine = torch.arange(9)
+    indices_TK = torch.stack([nine * (t // 9) if t > 8 else nine.where(nine <= t, -1) for t in range(TOKENS)])
     order = torch.randperm(20)
     pages = torch.empty(20, 4, 40)
     pages[order] = entries_SE.view(20, 4, 40)

@@ -28,9 +28,9 @@ class Family:
     `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
     `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
     of an expert in the order gate, up, down; None leaves them fused. In-memory names in which the expression `without` is
-    found are left out, and the released names and shapes `extra` are stored on top. `prediction` asks for one extra prediction layer beyond the last decoder
-    layer, `copies` says whether that repeats embedding and head. `seed` was chosen for wide top-k margins;
-    `python -m tests.zoo --search 20 NAME` compares seeds.
+    found are left out, and the released names and shapes `extra` are stored on top. `prediction` asks for one extra
+    prediction layer beyond the last decoder layer, `copies` says whether that repeats embedding and head. `seed` was chosen
+    for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
     """
     config_class: str
     model_class: str

@@ -1,4 +1,4 @@
-"""Mistral Small 4: latent attention with a growth of queries by position, softmax routing, fused experts, rotation of a share of the head."""
+"""Mistral Small 4: latent attention whose queries grow with their position, softmax routing, fused experts."""
 from tests.zoo.families import deepseek_v3
 from tests.zoo.family import Family
 
