@@ -5,7 +5,7 @@ from math import lcm, prod
 
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
-from day0.spec.model import Layer, Model
+from day0.spec.model import Layer, Model, PartSpec
 from day0.spec.ops import PHASES
 from day0.spec.record import record
 from day0.spec.registry import formats, parts
@@ -171,24 +171,32 @@ def _packed(located: Located) -> bool:
     return formats().get(located.pieces[0][1].format).packed
 
 
-def activations(model: Model, dtype: str, *, tokens: int, outputs: int) -> dict[str, int]:
-    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits: stream, widest sublayer, logits."""
-    widest = max((_width(part, model.hidden) for layer in model.layers for _, part in layer.parts()), default=0)
+def activations(model: Model, dtype: str, *, tokens: int, outputs: int, context: int) -> dict[str, int]:
+    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits, the longest sequence having `context`.
+
+    The stream before and in a layer, a sublayer's input and its result; what the widest sublayer computes on the way; logits.
+    """
+    widest = max((_held(part, model.hidden, dtype, tokens, context) for layer in model.layers for _, part in layer.parts()), default=0)
     return {
-        "stream": number.size(dtype, 3 * tokens * model.hidden),
-        "sublayer": number.size(dtype, tokens * widest),
+        "stream": number.size(dtype, 4 * tokens * model.hidden),
+        "sublayer": widest,
         "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
     }
 
 
-def _width(part: object, hidden: int) -> int:
-    """Elements for each token that a sublayer holds at once: the results of all its linear maps and chosen experts."""
+def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) -> int:
+    """Bytes that a sublayer holds at once in prefill: results of its operators, and float32 copies where one works on them."""
     total = 0
-    for site in parts().get(part.kind).sites(part, hidden, "prefill"):  # type: ignore[attr-defined]
+    for site in parts().get(part.kind).sites(part, hidden, "prefill"):
+        rows = context if site.options.get("rows") == "S" else tokens
         if site.op == "linear":
-            total += site.O
+            total += number.size(dtype, rows * site.O)
+        elif site.op == "rotary":
+            total += 3 * number.size("float32", tokens * site.H * site.Q)
+        elif site.op in ("gated_activation", "activation"):
+            total += number.size(dtype, tokens * site.F)
         elif site.op == "experts":
-            total += site.K * (2 * site.F + site.D)
-        elif "H" in site.sizes and "V" in site.sizes:
-            total += site.H * site.V
+            total += number.size(dtype, tokens * (3 * site.F + 2 * site.D)) + number.size("float32", tokens * site.D)
+        elif site.op in ("attention", "paged_attention"):
+            total += number.size(dtype, tokens * site.H * site.V)
     return total

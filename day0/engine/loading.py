@@ -113,4 +113,4 @@ def _whole(folder: Path, header: TensorHeader) -> Tensor:
 
 
 def _memory(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.view(-1).view(torch.uint8).numpy())
+    return memoryview(tensor.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ class Forward:
         if self.model.embed_scale != 1:
             x_TD = x_TD * self.model.embed_scale
         stream: Any = self._layers[0].open(x_TD)
+        del x_TD
         for layer, w in zip(self._layers, self.weights.layers(), strict=True):
             stream = layer(stream, w, step)
         x_TD = self._layers[-1].close(stream, getattr(ends, "collapse", None), self._collapse[segments[-1].phase])

@@ -14,6 +14,8 @@ from day0.spec.names import Piece
 from day0.spec.record import record
 from day0.spec.registry import families, parts
 
+MOST_LAYERS = 10_000
+
 
 @record
 class Located:
@@ -111,11 +113,21 @@ class Release:
 def recognise(config: Config) -> tuple[str, Family]:
     """The family file whose `model_type` this is."""
     kind = config.str("model_type", None)
+    _refuse_absurd(config)
     for name, family in families().items():
         if kind in family.recognises:
             return name, family
     known = sorted(k for _, family in families().items() for k in family.recognises)
     raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=f"known: {', '.join(known)}; see docs on adding one")
+
+
+def _refuse_absurd(config: Config) -> None:
+    """A layer is a record in memory: a number of them that no release has is an error before they are made."""
+    for nested in (config.data, config.data.get("text_config")):
+        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
+            count = nested.get(key) if isinstance(nested, dict) else None
+            if isinstance(count, int | float) and count > MOST_LAYERS:
+                raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
 
 
 def specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:

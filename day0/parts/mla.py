@@ -72,13 +72,13 @@ def sites(m: Mla, D: int, phase: Phase) -> Iterator[Site]:
             sizes = {"H": heads, "Q": m.qk_rope_head_dim, "R": m.rope.dim}
             yield Site(op="rotary", label=name, phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
     expand = {"O": m.kv_rows, "I": m.kv_lora_rank}
-    heads = {"H": m.heads, "Q": m.qk_nope_head_dim, "V": m.v_head_dim, "C": m.kv_lora_rank, "R": m.qk_rope_head_dim}
+    latent = {"H": m.heads, "Q": m.qk_nope_head_dim, "V": m.v_head_dim, "C": m.kv_lora_rank, "R": m.qk_rope_head_dim}
     if phase == "decode":
-        yield Site(op="absorb_query", label="absorb", phase=phase, sizes=heads, weights=("kv_b",))
-        yield Site(op="latent_attention", label="attention", phase=phase, sizes=heads)
-        yield Site(op="expand_value", label="expand", phase=phase, sizes=heads, weights=("kv_b",))
+        yield Site(op="absorb_query", label="absorb", phase=phase, sizes=latent, weights=("kv_b",))
+        yield Site(op="latent_attention", label="attention", phase=phase, sizes=latent)
+        yield Site(op="expand_value", label="expand", phase=phase, sizes=latent, weights=("kv_b",))
     else:
-        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, weights=("kv_b",))
+        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, options={"rows": "S"}, weights=("kv_b",))
         sizes = {"H": m.heads, "N": m.heads, "Q": m.qk_dim, "V": m.v_head_dim}
         yield Site(op="attention", label="attention", phase=phase, sizes=sizes)
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_head_dim}, weights=("o",))
