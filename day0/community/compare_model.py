@@ -14,7 +14,7 @@ ROWS = 16  # tokens whose logits are held at a time
 
 
 def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence]:
-    """Evidence for the logits, with the reference's choices forced (experts, positions that are read); and free, where there are experts."""
+    """Evidence for the logits, with the reference's choices forced (experts, positions to read); and free, where there are experts."""
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
     ways = (True, False) if bench.truth.routed else (True,)
     streams = {(dtype, forced): probe.embed(ids) for dtype, probe in bench.probes.items() for forced in ways}

@@ -102,7 +102,10 @@ class Reference:
         layer = self._layers[index]
         router = router_of(self.model, layer)
         with self.loaded(index):
-            with watched(router, experts_TK) as choices, _parts(layer) as parts, self._read.watched(layer, indices_TK), self._only(index, hidden_TD, run=True) as seen:
+            with (
+                watched(router, experts_TK) as choices, _parts(layer) as parts, self._read.watched(layer, indices_TK),
+                self._only(index, hidden_TD, run=True) as seen,
+            ):  # fmt: skip
                 self.model.get_decoder()(**self._dummy(hidden_TD, start), use_cache=False)
             router = deepcopy(router) if choices else None
         read_TK = self._read.positions(layer, len(hidden_TD))
