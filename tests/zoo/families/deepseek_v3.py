@@ -32,6 +32,5 @@ VARIANTS = {
     "mxfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("mxfp4-i8")),
     "nvfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("nvfp4-ct", 16)),
     "int4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("int4-zero")),
-    "gptq": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("gptq-v2")),
     "fp8-ue8m0": replace(FAMILY, seed=92, keys=WIDE, packing=Packing((32, 32), "float8_e8m0fnu", notes=dict(scale_fmt="ue8m0"))),
 }
