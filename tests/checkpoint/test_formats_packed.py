@@ -1,7 +1,6 @@
 """Four-bit and eight-bit formats, bit for bit, against definitions written out element by element and against the libraries that store them."""
 
 import math
-from fractions import Fraction
 
 import pytest
 import torch
@@ -164,7 +163,9 @@ def by_hand_int4(parts: Parts, shape: tuple[int, int], group_of: torch.Tensor) -
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize(("rows", "columns", "group"), [(1, 32, 32), (63, 96, 32), (13, 60, 60), (130, 256, 128), (9, 65, 65), (20, 40, 32)])
+@pytest.mark.parametrize(("rows", "columns", "group"), [
+    (1, 32, 32), (63, 96, 32), (13, 60, 60), (130, 256, 128), (9, 65, 65), (20, 40, 32),
+])  # fmt: skip
 def test_int4(rows: int, columns: int, group: int, zeros: bool) -> None:
     """Words that are not full, rows that do not fill a word of zeros, a last group that is short."""
     groups = -(-columns // group)
@@ -285,7 +286,8 @@ def test_fp8_stacks(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("strategy", ["tensor", "channel"])
 def test_fp8_against_compressed_tensors(strategy: str) -> None:
-    data, scale = draw((20, 33), 0, 127).view(torch.float8_e4m3fn), scales(*((1,) if strategy == "tensor" else (20, 1)), dtype=torch.float32)
+    data = draw((20, 33), 0, 127).view(torch.float8_e4m3fn)
+    scale = scales(*((1,) if strategy == "tensor" else (20, 1)), dtype=torch.float32)
     stored = {"weight": data, "weight_scale": scale}
     theirs = oracle("float-quantized", stored, num_bits=8, type="float", strategy=strategy, symmetric=True)
     assert equal(decoded("fp8", {"data": data, "scale": scale}, (20, 33), (), torch.float32), theirs)

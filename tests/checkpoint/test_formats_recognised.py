@@ -42,7 +42,9 @@ LAYOUTS: dict[str, Layout] = {
         "x.weight_packed": ("I32", [10, 12]), "x.weight_scale": ("BF16", [10, 3]), "x.weight_shape": ("I64", [2]),
         "x.weight_zero_point": ("I32", [2, 3]), "x.weight_g_idx": ("I32", [96]),
     }, ASYMMETRIC),
-    "awq": ("awq", (16, 96), {"x.qweight": ("I32", [96, 2]), "x.scales": ("F16", [3, 16]), "x.qzeros": ("I32", [3, 2])}, {"quant_method": "awq"}),
+    "awq": ("awq", (16, 96), {
+        "x.qweight": ("I32", [96, 2]), "x.scales": ("F16", [3, 16]), "x.qzeros": ("I32", [3, 2]),
+    }, {"quant_method": "awq"}),
     "gptq": ("gptq", (16, 96), {
         "x.qweight": ("I32", [12, 16]), "x.scales": ("F16", [3, 16]), "x.qzeros": ("I32", [3, 2]), "x.g_idx": ("I32", [96]),
     }, GPTQ),
@@ -50,7 +52,9 @@ LAYOUTS: dict[str, Layout] = {
     "fp8 channel": ("fp8", (10, 96), {"x.weight": ("F8_E4M3", [10, 96]), "x.weight_scale": ("BF16", [10, 1])}, {}),
     "fp8 mistral": ("fp8", (10, 96), {"x.weight": ("F8_E4M3", [10, 96]), "x.qscale_weight": ("BF16", [])}, {}),
     "fp8 block": ("fp8_block", (200, 300), {"x.weight": ("F8_E4M3", [200, 300]), "x.weight_scale": ("F32", [2, 3])}, {}),
-    "fp8 32x32": ("fp8_block", (70, 96), {"x.weight": ("F8_E4M3", [70, 96]), "x.scale": ("F8_E8M0", [3, 3])}, {"weight_block_size": [32, 32]}),
+    "fp8 32x32": ("fp8_block", (70, 96), {
+        "x.weight": ("F8_E4M3", [70, 96]), "x.scale": ("F8_E8M0", [3, 3]),
+    }, {"weight_block_size": [32, 32]}),
 }  # fmt: skip
 
 
@@ -110,7 +114,7 @@ def damages(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_damaged_companions_are_never_decoded(layout: str) -> None:
-    form, shape, tensors, config = LAYOUTS[layout]
+    _, _, tensors, config = LAYOUTS[layout]
     for damage, damaged in damages(tensors).items():
         found = weights(recognise_all(headers(damaged), config))
         assert found == {}, f"{damage}: read as {found}"
