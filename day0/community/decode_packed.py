@@ -74,11 +74,12 @@ def _turned(codes: Tensor, zeros: Tensor, parts: Parts, said: Mapping[str, Any])
 
 
 def _group(said: Mapping[str, Any], inputs: int, groups: int) -> int:
-    """Inputs that share a scale: as stated where that gives the stored number of groups, else the least power of two that does, else all."""
+    """Inputs that share a scale: as stated where that gives the number of groups, else the least power of two that does, else all."""
     entries = said.get("config_groups")
     inner = [entry.get("weights") or {} for entry in entries.values()] if isinstance(entries, dict) else []
-    stated = [size for size in (said.get("group_size"), *(entry.get("group_size") for entry in inner)) if isinstance(size, int) and size > 0]
-    return next((size for size in (*stated, *(1 << bits for bits in range(31))) if -(-inputs // size) == groups), inputs)
+    stated = [entry.get("group_size") for entry in (said, *inner)]
+    whole = [size for size in stated if isinstance(size, int) and size > 0]
+    return next((size for size in (*whole, *(1 << bits for bits in range(31))) if -(-inputs // size) == groups), inputs)
 
 
 def _nibbles(words: Tensor, place: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def block_size(pairs: Iterator[tuple[tuple[int, ...], tuple[int, ...]]], config:
 
 
 def plausible(scale: TensorHeader, block: Block, config: Mapping[str, Any]) -> bool:
-    """Powers of two scale one or a multiple of 32; what is called `weight_scale` is a square of blocks unless the release says otherwise."""
+    """Powers of two scale one or a multiple of 32; what is called `weight_scale` has square blocks unless the release says otherwise."""
     if scale.dtype in ("F8_E8M0", "U8"):
         return all(side == 1 or side % 32 == 0 for side in block)
     return not scale.name.endswith("weight_scale") or block[0] == block[1] or block == configured(config)
