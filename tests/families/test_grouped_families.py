@@ -177,6 +177,7 @@ def test_layers_of_two_kinds() -> None:
         ("tencent/Hy3", "route_norm", False),
         ("rednote-hilab/dots.llm1.inst", "scoring_func", "softmax"),
         ("baidu/ERNIE-4.5-21B-A3B-PT", "use_bias", True),
+        ("baidu/ERNIE-4.5-21B-A3B-PT", "moe_layer_interval", 0),
         ("openai/gpt-oss-120b", "layer_types", ["full_attention"]),
         ("openai/gpt-oss-120b", "layer_types", ["chunked_attention"] * 36),
         ("XiaomiMiMo/MiMo-V2-Flash", "hybrid_layer_pattern", [2] * 48),
