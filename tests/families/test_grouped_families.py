@@ -191,7 +191,10 @@ def test_what_a_family_does_not_compute_is_refused(name: str, key: str, value: A
         read(RELEASED[name][2] | {key: value})
 
 
-WRITTEN = ("minimax_m2", "glm4_moe", "solar_open", "dots1-window", "ernie4_5_moe", "hy_v3", "gpt_oss", "mimo_v2_flash", "llama4_text")
+WRITTEN = (
+    "minimax_m2", "glm4_moe", "solar_open", "dots1-window", "ernie4_5_moe", "hy_v3", "gpt_oss", "mimo_v2_flash", "llama4_text", "afmoe",
+    "laguna",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRITTEN)

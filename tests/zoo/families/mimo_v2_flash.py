@@ -5,6 +5,7 @@ FAMILY = Family(
     config_class="MiMoV2FlashConfig",
     model_class="MiMoV2FlashForCausalLM",
     renames={"self_attn.sinks": "self_attn.attention_sink_bias"},
+    seed=14,
     keys=dict(
         model_type="mimo_v2_flash", vocab_size=303, hidden_size=56, intermediate_size=88, moe_intermediate_size=28, num_hidden_layers=6,
         num_attention_heads=4, num_key_value_heads=1, head_dim=18, v_head_dim=10, swa_num_attention_heads=4, swa_num_key_value_heads=2,
