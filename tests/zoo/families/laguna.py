@@ -7,6 +7,7 @@ FAMILY = Family(
     config_class="LagunaConfig",
     model_class="LagunaForCausalLM",
     renames={"mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias", ".shared_experts.": ".shared_expert."},
+    seed=21,
     keys=dict(
         model_type="laguna", vocab_size=309, hidden_size=56, intermediate_size=92, moe_intermediate_size=28, num_hidden_layers=4,
         shared_expert_intermediate_size=36, num_attention_heads=4, num_attention_heads_per_layer=[4, 6, 4, 6], num_key_value_heads=2,
@@ -20,4 +21,4 @@ FAMILY = Family(
         tie_word_embeddings=False,
     ),
 )
-VARIANTS = {"element": replace(FAMILY, seed=0, keys=FAMILY.keys | dict(gating="per-element"))}
+VARIANTS = {"element": replace(FAMILY, seed=22, keys=FAMILY.keys | dict(gating="per-element"))}
