@@ -1,44 +1,50 @@
-"""Every block-scaled fp8 weight has its scales, in a grid of the right shape.
+"""Every packed weight has its companions: scales in a grid of the right shape, zero points, shapes, in the types of its format.
 
-Why: an fp8 weight without its scale loads, runs, and answers nonsense or NaN.
+Why: a packed weight without its scale loads, runs, and answers nonsense or NaN.
 
 Remedy: download the shard again, or quantise with the companion tensors kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.ledger import Ledger
-from day0.formats.fp8_block import block_size, codes, configured, grid, scale_of
+from day0.checkpoint.unread import Unread, unread
 from day0.spec.check import check
 from day0.spec.finding import Finding
-from day0.spec.format import TensorHeader
+from day0.spec.format import TensorHeader, Want
 
 HINT = "download the shard again, or quantise with the companion tensors kept"
-USUAL = (128, 128)  # block of nearly every release
 
 
 def run(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Weights that no format took: without companion, or with one that does not fit."""
-    left = {name: weight for name, weight in codes(checkpoint.headers) if name not in checkpoint.stored}
+    """Tensors that a format would read if it were not for their companions. fp8 numbers are always told: nothing else looks like them."""
     ledger = Ledger()
-    if left:
-        taken = [stored for stored in checkpoint.stored.values() if stored.format == "fp8_block"]
-        pairs = ((stored.parts["data"].shape, stored.parts["scale"].shape) for stored in taken)
-        block = block_size(pairs, {}) or configured(checkpoint.quantization) or USUAL
-        for weight in left.values():
-            _tell(weight, block, checkpoint, ledger)
+    for left in unread(checkpoint):
+        if left.evidence or left.header.dtype == "F8_E4M3":
+            _tell(left, checkpoint.headers, ledger)
     yield from ledger.findings()
 
 
-def _tell(weight: TensorHeader, block: tuple[int, int], checkpoint: Checkpoint, ledger: Ledger) -> None:
-    shape = list(grid(weight.shape, block))
-    scale = scale_of(weight, checkpoint.headers)
-    if scale is not None:
-        ledger.fail("D0204", weight.name, expected=f"{scale.name} {shape}", found=f"{scale.name} {list(scale.shape)}", hint=HINT)
-    elif f"{weight.name}_scale" not in checkpoint.headers:  # one scale a tensor or a row: another format, or D0209
-        expected = f"{weight.name}_scale_inv {shape}"
-        ledger.fail("D0204", weight.name, expected=expected, found=f"fp8 {list(weight.shape)} without scales", hint=HINT)
+def _tell(left: Unread, headers: Mapping[str, TensorHeader], ledger: Ledger) -> None:
+    name = left.header.name
+    lacking = [[want for want in reading.wants.values() if want.find(headers) is None] for reading in left.readings]
+    expected = ", or ".join(" and ".join(_wanted(want, headers) for want in wants) for wants in lacking)
+    present = sorted({_present(headers[other], want) for wants in lacking for want in wants for other in want.names if other in headers})
+    found = ", ".join(present) or f"{left.header.dtype} {list(left.header.shape)} without {'scales' if left.bare(headers) else 'it'}"
+    ledger.fail("D0204", name, expected=expected, found=found, hint=HINT)
+
+
+def _wanted(want: Want, headers: Mapping[str, TensorHeader]) -> str:
+    """Name and shape, and the type unless it is right; the first name stands for all when none is there."""
+    present = next((headers[name] for name in want.names if name in headers), None)
+    text = f"{present.name if present else want.names[0]} {' or '.join(str(list(shape)) for shape in want.shapes)}"
+    return text if present and present.dtype in want.dtypes else f"{text} in {'/'.join(sorted(want.dtypes))}"
+
+
+def _present(header: TensorHeader, want: Want) -> str:
+    text = f"{header.name} {list(header.shape)}"
+    return text if header.dtype in want.dtypes else f"{text} in {header.dtype}"
 
 
 CHECK = check(__name__, __doc__, run)

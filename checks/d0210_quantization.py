@@ -23,7 +23,7 @@ def run(checkpoint: Checkpoint) -> Iterator[Finding]:
     stated = checkpoint.quantization
     if packed and not stated:
         yield _contradiction(f"none, but weights are {', '.join(packed)}", "quantization_config")
-    plain = kinds == {"plain"} and len(checkpoint.stored) == len(checkpoint.headers)
+    plain = kinds == {"plain"} and sum(len(stored.parts) for stored in checkpoint.stored.values()) == len(checkpoint.headers)
     if stated and plain:
         yield _contradiction(f"{stated.get('quant_method', 'some')}, but all weights are plain", "quantization_config")
     blocks = {stored.block for stored in checkpoint.stored.values() if stored.format == "fp8_block"}

@@ -8,6 +8,7 @@ Remedy: finish the download; where the copy is complete, the family describes an
 from collections.abc import Iterator
 
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.unread import unread
 from day0.engine.release import Release
 from day0.spec.check import check
 from day0.spec.finding import Finding
@@ -22,7 +23,8 @@ def run(release: Release) -> Iterator[Finding]:
     checkpoint, ledger = release.checkpoint, Ledger()
     indexed = checkpoint.index.weight_map.keys() if checkpoint.index else set()
     lost, _ = release.family.names.resolve(name for name in indexed if name not in checkpoint.headers)
-    packed, _ = release.family.names.resolve(name for name in checkpoint.headers if name not in checkpoint.stored)
+    left = {reading.name: tensor.header.name for tensor in unread(checkpoint) for reading in tensor.readings}
+    packed, _ = release.family.names.resolve(iter({**left, **{name: name for name in checkpoint.headers if name not in checkpoint.stored}}))
     for name in release.missing:
         located = release.tensors.get(name)
         if name in lost:
@@ -32,7 +34,8 @@ def run(release: Release) -> Iterator[Finding]:
             extra = len(located.pieces) - (located.spec.shape[0] - len(absent))
             found = f"experts {absent[:8]} absent" if absent else f"{extra} experts more than the configuration says"
         elif name in packed:
-            found = f"{packed[name][0].source} is there, but no format reads it"
+            source = packed[name][0].source
+            found = f"{left.get(source, source)} is there, but no format reads it"
         else:
             found = "in no shard"
         ledger.fail("D0302", name, expected="in the checkpoint", found=found, hint=HINT)

@@ -42,7 +42,7 @@ def beyond(release: Release) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for name in release.unclaimed:
         match = layer.match(name)
-        if match and int(match[1]) >= len(release.model.layers):
+        if match and int(match[1]) * names.per_layer >= len(release.model.layers):
             found.setdefault(int(match[1]), []).append(name)
     return found
 

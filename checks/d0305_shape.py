@@ -25,6 +25,9 @@ def run(release: Release) -> Iterator[Finding]:
         elif located.format == "mixed":
             formats = sorted({stored.format for _, stored in located.pieces})
             ledger.fail("D0305", name, expected="pieces of one format", found=" and ".join(formats), hint=HINT)
+        elif located.odd is not None:
+            found = f"{located.odd.name} has companions of another kind than {source.name}"
+            ledger.fail("D0305", name, expected="pieces stored alike", found=found, hint=HINT)
         elif not located.fits and name not in release.missing:
             expected = f"{list(located.spec.shape)} by the configuration ({located.spec.axes})"
             ledger.fail("D0305", source.name, expected=expected, found=f"{list(located.shape)} for {name}", hint=HINT)

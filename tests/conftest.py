@@ -1,4 +1,4 @@
-"""Every test: one thread a process, and memory that torch has not initialised reads as NaN (all ones where it is whole numbers or bytes)."""
+"""Every test: one thread a process, and memory that torch has not initialised holds NaN, or the largest whole number."""
 
 import os
 

@@ -17,7 +17,7 @@ def run(x_TD: Tensor, f: DenseFfn, w: Any, step: Step, ops: Any) -> Tensor:
 def network(x_TD: Tensor, w: Any, activation: Activation, ops: Any, *, bias: bool = False) -> Tensor:
     """down(activation(gate(x)) · up(x)), or down(activation(up(x)))."""
     if activation.gated:
-        gate_TF, up_TF = ops.linears(x_TD, w.gate_up, w.gate_up_bias if bias else None).chunk(2, dim=-1)
+        gate_TF, up_TF = ops.linear(x_TD, w.gate_up, w.gate_up_bias if bias else None).chunk(2, dim=-1)
         hidden_TF = ops.gated_activation(gate_TF, up_TF, activation)
     else:
         hidden_TF = ops.activation(ops.linear(x_TD, w.up, w.up_bias if bias else None), activation)

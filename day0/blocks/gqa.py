@@ -43,7 +43,7 @@ def factors(temperature: Temperature, segment: Segment) -> Tensor:
 
 def project(x_TD: Tensor, m: Gqa, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
     """Queries then keys [T, H + N, Q] and values [T, N, V]: clipped and normed but not rotated."""
-    joined = ops.linears(x_TD, w.qkv, w.qkv_bias if m.bias else None)
+    joined = ops.linear(x_TD, w.qkv, w.qkv_bias if m.bias else None)
     if m.clip is not None and not m.qk_norm:
         joined = joined.clamp(-m.clip, m.clip)
     qk, v = joined.split((m.widths["q"] + m.widths["k"], m.widths["v"]), dim=-1)

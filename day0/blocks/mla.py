@@ -14,39 +14,60 @@ from day0.spec.step import Segment
 
 
 def prefill(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
-    q_THN, q_THR = project(x_TD, m, w, state, segment, ops)
-    q_THQ = torch.cat((q_THN, q_THR), dim=-1)
-    outputs, start = [], 0
-    for b, count in enumerate(segment.queries):
-        k_SHQ, v_SHV = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
-        outputs.append(ops.attention(q_THQ[start : start + count], k_SHQ, v_SHV, m.scale))
-        start += count
-    return output(torch.cat(outputs), m, w, ops)
+    q_THN, q_THR = project(x_TD, query_input(x_TD, m, w, ops), m, w, state, segment, ops)
+    return attend_expanded(x_TD, q_THN, q_THR, m, w, state, segment, ops)
 
 
 def decode(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
-    q_THN, q_THR = project(x_TD, m, w, state, segment, ops)
-    q_THC = ops.absorb_query(q_THN, w.kv_b, m.v_head_dim)
-    o_THC = ops.latent_attention(q_THC, q_THR, state.pages("latent"), segment, m.scale)
-    return output(ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
+    q_THN, q_THR = project(x_TD, query_input(x_TD, m, w, ops), m, w, state, segment, ops)
+    return attend_absorbed(x_TD, q_THN, q_THR, m, w, state, segment, ops)
 
 
-def project(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> tuple[Tensor, Tensor]:
+def query_input(x_TD: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
+    """What queries are projected from: the query latent, or the hidden states where there is none."""
+    if m.q_lora_rank is None:
+        return x_TD
+    return ops.rms_norm(ops.linear(x_TD, w.q_a, w.q_a_bias if m.bias else None), w.q_a_norm, m.norm.eps, m.norm.plus_one)
+
+
+def project(x_TD: Tensor, query_TC: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> tuple[Tensor, Tensor]:
     """Queries of each head, plain and rotated part; writes the new tokens' latents and rotated keys to the state."""
-    query = x_TD
-    if m.q_lora_rank is not None:
-        query = ops.linear(x_TD, w.q_a, w.q_a_bias if m.bias else None)
-        query = ops.rms_norm(query, w.q_a_norm, m.norm.eps, m.norm.plus_one)
-    q_THQ = ops.linear(query, w.q_b).unflatten(-1, (m.heads, m.qk_dim))
+    q_THQ = ops.linear(query_TC, w.q_b).unflatten(-1, (m.heads, m.qk_dim))
+    if m.temperature:
+        q_THQ = q_THQ * m.temperature.factors(segment.positions_T).to(q_THQ.dtype)[:, None, None]
     q_THN, q_THR = q_THQ.split((m.qk_nope_head_dim, m.qk_rope_head_dim), dim=-1)
     latent_TC, key_TR = ops.linear(x_TD, w.kv_a, w.kv_a_bias if m.bias else None).split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
     latent_TC = ops.rms_norm(latent_TC, w.kv_a_norm, m.norm.eps, m.norm.plus_one)
+    if m.latent_scale != 1:
+        latent_TC = latent_TC * m.latent_scale
     if m.rope:
         turn = segment.rotary[m.rope]
         q_THR = ops.rotary(q_THR, turn, m.rope.interleaved)
         key_TR = ops.rotary(key_TR[:, None], turn, m.rope.interleaved)[:, 0]
     state.append("latent", torch.cat((latent_TC, key_TR), dim=-1), segment)
     return q_THN, q_THR
+
+
+def attend_expanded(
+    x_TD: Tensor, q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
+) -> Tensor:
+    """Attention to keys and values that are expanded for each head."""
+    q_THQ = torch.cat((q_THN, q_THR), dim=-1)
+    outputs, start = [], 0
+    for b, count in enumerate(segment.queries):
+        k_SHQ, v_SHV = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
+        outputs.append(ops.attention(q_THQ[start : start + count], k_SHQ, v_SHV, m.scale))
+        start += count
+    return output(x_TD, torch.cat(outputs), m, w, ops)
+
+
+def attend_absorbed(
+    x_TD: Tensor, q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
+) -> Tensor:
+    """Attention to latents, with queries carried into their space."""
+    q_THC = ops.absorb_query(q_THN, w.kv_b, m.v_head_dim)
+    o_THC = ops.latent_attention(q_THC, q_THR, state.pages("latent"), segment, m.scale)
+    return output(x_TD, ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
 
 
 def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
@@ -57,8 +78,12 @@ def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]
     return torch.cat((k_SHN, key_SR[:, None].expand(-1, m.heads, -1)), dim=-1), v_SHV
 
 
-def output(o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
-    return ops.linear(o_THV.flatten(1), w.o, w.o_bias if m.bias else None)
+def output(x_TD: Tensor, o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:
+    """Heads side by side, weighed by their gate where there is one, and mapped back to the model's width."""
+    o = o_THV.flatten(1)
+    if m.gate:
+        o = o * ops.linear(x_TD, w.gate).sigmoid()
+    return ops.linear(o, w.o, w.o_bias if m.bias else None)
 
 
 BLOCK = MixerBlock(prefill=prefill, decode=decode)

@@ -16,7 +16,11 @@ def run(x_TD: Tensor, f: MoeFfn, w: Any, step: Step, ops: Any) -> Tensor:
     y_TD = routed(x_TD, weights_TK, experts_TK, f, w, ops)
     if f.shared_width:
         shared_TD = network(x_TD, w.shared, f.shared_activation or f.activation, ops)
+        if f.apart:
+            return torch.stack((shared_TD, y_TD), dim=1)
         y_TD = y_TD + (shared_TD * torch.sigmoid(ops.linear(x_TD, w.shared_gate)) if f.shared_gate else shared_TD)
+    if f.out_norm:
+        y_TD = ops.rms_norm(y_TD, w.out_norm, f.out_norm.eps, f.out_norm.plus_one)
     return y_TD
 
 

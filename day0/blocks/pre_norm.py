@@ -13,7 +13,7 @@ def start(x_TD: Tensor, p: PreNorm) -> Tensor:
 
 
 def before(x_TD: Tensor, place: str, p: PreNorm, w: Any, ops: Any) -> Tensor:
-    return ops.rms_norm(x_TD, getattr(w, f"{place}_norm"), p.norm.eps, p.norm.plus_one)
+    return ops.rms_norm(x_TD, w.norm if p.single else getattr(w, f"{place}_norm"), p.norm.eps, p.norm.plus_one)
 
 
 def after(x_TD: Tensor, y_TD: Tensor, place: str, p: PreNorm, w: Any, ops: Any) -> Tensor:

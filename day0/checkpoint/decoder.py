@@ -1,6 +1,6 @@
 """What every decoder's configuration says in the same words."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from day0.checkpoint.config import Config
 from day0.spec.dtype import compute_dtype
@@ -14,11 +14,12 @@ TRAINING = (
 
 
 def decoder(
-    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None, tied: bool = False
-) -> Model:
-    """Table, head and context around `layers`; keys that only training or token handling use are booked as such.
+    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None,
+    context: str = "max_position_embeddings", tied: bool = False,
+) -> Model:  # fmt: skip
+    """Table, head and context around `layers`; `context` is the key of the last, `tied` the family's default of `tie_word_embeddings`.
 
-    `tied` is the family's default of `tie_word_embeddings`.
+    Keys for training or token handling are booked as such.
     """
     if not layers:
         raise Day0Error("the configuration describes no layer", config.path)
@@ -33,7 +34,7 @@ def decoder(
         layers=tuple(layers),
         norm=norm,
         tied=config.bool("tie_word_embeddings", tied),
-        context=config.int("max_position_embeddings"),
+        context=config.int(context),
         dtype=compute_dtype(config.str(config.first("dtype", "torch_dtype"), "bfloat16")),
         prediction=prediction,
         read_keys=config.read_keys,
@@ -58,3 +59,14 @@ def expect(config: Config, **fixed: object) -> None:
 def rms_norm(config: Config, eps: float = 1e-6) -> Norm:
     """The norm of the whole model, from `rms_norm_eps`; `eps` is the family's default."""
     return Norm(eps=config.float("rms_norm_eps", eps))
+
+
+def per_layer(config: Config, key: str, kinds: Sequence[str], known: Collection[str]) -> Sequence[str]:
+    """The first `num_hidden_layers` entries of a list that names a kind for every layer; Day0Error for a short list or an unknown kind."""
+    count = config.int("num_hidden_layers")
+    if len(kinds) < count:
+        raise Day0Error(f"{key} has {len(kinds)} entries for {count} layers", config.path)
+    strange = next((kind for kind in kinds[:count] if kind not in [*known]), None)
+    if strange is not None:
+        raise Day0Error(f"{key} has an entry {strange!r}", config.path, hint=f"known: {', '.join(known)}")
+    return kinds[:count]

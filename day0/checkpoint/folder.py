@@ -13,9 +13,11 @@ from day0.checkpoint.config import Config
 from day0.checkpoint.headers import Shard, read_shard
 from day0.checkpoint.index import NAME, UNFINISHED, Index, compare, merge, read_index, tell_absent
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.quantization import stated
+from day0.spec.dtype import FLOATING
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
-from day0.spec.format import Format, Stored, TensorHeader
+from day0.spec.format import IDLE, Format, Stored, TensorHeader
 from day0.spec.record import record
 from day0.spec.registry import formats
 from day0.spec.reports.base import Input, file_input
@@ -52,14 +54,14 @@ class Checkpoint:
             if index is not None:
                 tell_absent(index, shards, headers, ledger)
                 compare(index, shards, headers, ledger)
-            stored = recognise_all(headers, quantization(config))
+            stored = recognise_all(headers, stated(config, folder))
         findings = [finding for shard in shards.values() for finding in shard.findings] + ledger.findings()
         return cls(folder=folder, config=config, index=index, shards=shards, headers=headers, stored=stored, findings=findings)
 
     @cached_property
     def quantization(self) -> Mapping[str, Any]:
         """The quantisation that the configuration speaks of; empty when it speaks of none."""
-        return quantization(self.config)
+        return stated(self.config, self.folder)
 
     @cached_property
     def kinds(self) -> Mapping[str, list[str]]:
@@ -110,26 +112,39 @@ def _tell_gaps(files: list[str], ledger: Ledger) -> None:
             ledger.fail("D0203", name, expected=f"{len(expected)} shards", found="absent", hint=UNFINISHED)
 
 
-def quantization(config: Config) -> Mapping[str, Any]:
-    """`quantization_config` of the model or of its text part; reading it here books no key."""
-    for data in (config.data, config.data.get("text_config"), config.data.get("llm_config"), config.data.get("language_config")):
-        found = data.get("quantization_config") if isinstance(data, Mapping) else None
-        if isinstance(found, Mapping):
-            return found
-    return {}
-
-
 def recognise_all(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> dict[str, Stored]:
-    """Weight → how it is stored; each tensor belongs to the first format that takes it, by `Format.order`."""
-    remaining, stored = dict(headers), {}
+    """Weight → how it is stored; each tensor belongs to the first format that takes it, by `Format.order`.
+
+    Scales of activations and of the cache stay with the weight that they stand beside.
+    """
+    idle = {name: header for name, header in headers.items() if name.rpartition(".")[2] in IDLE and header.dtype in FLOATING}
+    remaining = {name: header for name, header in headers.items() if name not in idle} if idle else dict(headers)
+    stored: dict[str, Stored] = {}
     known: list[Format] = sorted((format for _, format in formats().items()), key=lambda format: format.order)
     for format in known:
-        taken = list(format.recognise(remaining, config))
-        for weight in taken:
-            stored[weight.name] = weight
-            for part in weight.parts.values():
-                del remaining[part.name]
+        for weight in list(format.recognise(remaining, config)):
+            if weight.name not in stored and all(part.name in remaining for part in weight.parts.values()):
+                stored[weight.name] = weight
+                for part in weight.parts.values():
+                    del remaining[part.name]
+    for name, header in idle.items():
+        _attach(name, header, stored)
     return stored
+
+
+def _attach(name: str, header: TensorHeader, stored: dict[str, Stored]) -> None:
+    """Fold an idle companion into its weight: `x.input_scale` into `x.weight`, `self_attn.k_scale` into that of `self_attn.k_proj`.
+
+    What stands beside no weight is a weight of its own, for a family to claim or for a check to name.
+    """
+    module, _, kind = name.rpartition(".")
+    attention = module.removesuffix(".attn")
+    for owner in (f"{module}.weight", f"{attention}.{kind[0]}_proj.weight", f"{attention}.kv_b_proj.weight"):
+        weight = stored.get(owner)
+        if weight is not None and kind not in weight.parts:
+            stored[owner] = weight._replace(parts={**weight.parts, kind: header})
+            return
+    stored[name] = Stored(name, "plain", header.shape, {"data": header})
 
 
 @contextmanager

@@ -16,7 +16,7 @@ DEFINITION = (
 
 def parameters(checkpoint: Checkpoint) -> ParameterRow:
     """Elements of all weights, and of all tensors that no format reads."""
-    return ParameterRow(total=sum(_elements(checkpoint).values()), active=None, prediction=0, definition=DEFINITION)
+    return ParameterRow(total=sum(_elements(checkpoint).values()), active=None, prediction=0, towers={}, definition=DEFINITION)
 
 
 def layers(checkpoint: Checkpoint) -> list[LayerRow]:

@@ -19,7 +19,8 @@ def read_rope(
     if stretch is None:
         stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
     base = stretch.float("rope_theta", None) or config.float("rope_theta", theta)
-    share = stretch.float("partial_rotary_factor", None) or config.float("partial_rotary_factor", partial)
+    outer = config.float("partial_rotary_factor", partial)
+    share = stretch.float("partial_rotary_factor", None) or outer
     dim = int(head_dim * share)
     if dim % 2 or dim <= 0:
         raise Day0Error(f"{dim} rotary dimensions of a head of {head_dim}: must be even and positive", config.path)

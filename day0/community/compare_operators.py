@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from day0.community.bench import Bench, draw
-from day0.community.statistics import compare, dtype_name
+from day0.community.statistics import Tally, dtype_name
 from day0.engine.packed import Group, Packed
 from day0.engine.probe import Call
 from day0.engine.release import Release
 from day0.spec.evidence import Errors, OperatorEvidence
-from day0.spec.ops import Op, Phase
+from day0.spec.ops import Phase
 from day0.spec.progress import Progress
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport
@@ -74,50 +74,48 @@ Kind = tuple[int | None, str, Phase, str, str, str, tuple[int, ...]]  # layer, p
 
 
 class _Judge:
-    """Runs the reference of each observed call in float64; calls of one kind are compared together."""
+    """Runs the reference of each observed call in float64; calls of one kind are compared as one tensor."""
 
     def __init__(self, dtype: torch.dtype, providers: dict[tuple[int | None, str, str, str], str]) -> None:
         self._dtype, self._providers = dtype, providers
-        self._calls: dict[Kind, list[tuple[str, Any, Any]]] = {}
+        self._formats: dict[Kind, set[str]] = {}
+        self._values: dict[Kind, Tally] = {}
+        self._choices: dict[Kind, Tensor] = {}
 
     def __call__(self, call: Call) -> None:
         op = ops().get(call.op)
         arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
-        width = None if _chosen(call.result) is not None else torch.float64
+        chosen = _chosen(call.result)
+        width = torch.float64 if chosen is None else None
         right = op.reference(**{name: _widened(value, width) for name, value in arguments.items()})
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
-        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments), _row(call.result))
-        self._calls.setdefault(kind, []).append((_formats(arguments), call.result, right))
+        row = tuple((call.result if chosen is None else chosen).shape[1:])
+        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments), row)
+        self._formats.setdefault(kind, set()).add(_formats(arguments))
+        if chosen is None:
+            tally = self._values.setdefault(kind, Tally(call.result.dtype, op.budget.relative(dtype_name(call.result.dtype))))
+            tally.add(call.result, right)
+        else:  # choices have no order
+            wrong_T = (chosen.sort(-1).values != _chosen(right).sort(-1).values).any(-1)
+            self._choices[kind] = torch.cat((self._choices[kind], wrong_T)) if kind in self._choices else wrong_T
 
     def evidence(self) -> Iterator[OperatorEvidence]:
         """What was observed since the last time."""
-        for (layer, part, phase, op, provider, sizes, _), calls in self._calls.items():
-            formats, ours, right = zip(*calls, strict=True)
-            exact = _chosen(ours[0]) is not None
-            errors = _choices(ours, right) if exact else _errors(ops().get(op), ours, right)
+        for kind, formats in self._formats.items():
+            layer, part, phase, op, provider, sizes, _ = kind
+            exact = kind in self._choices
             yield OperatorEvidence(
-                layer=layer, part=part, op=op, label="+".join(sorted({*formats})), phase=phase, provider=provider,
-                dtype=dtype_name(self._dtype), sizes=sizes, exact=exact, errors=errors,
+                layer=layer, part=part, op=op, label="+".join(sorted(formats)), phase=phase, provider=provider,
+                dtype=dtype_name(self._dtype), sizes=sizes, exact=exact,
+                errors=_wrong(self._choices[kind]) if exact else self._values[kind].errors(),
             )  # fmt: skip
-        self._calls.clear()
+        for book in (self._formats, self._values, self._choices):
+            book.clear()
 
 
-def _errors(op: Op, ours: Sequence[Tensor], right: Sequence[Tensor]) -> Errors:
-    """Of all calls as one tensor."""
-    dtype = ours[0].dtype
-    mine, truth = (torch.cat([result.flatten(1) for result in results]) for results in (ours, right))
-    return compare(mine, truth, None, dtype, op.budget.relative(dtype_name(dtype)))
-
-
-def _choices(ours: Sequence[Any], right: Sequence[Any]) -> Errors:
-    """Share of rows whose choices differ; choices have no order."""
-    mine, theirs = (torch.cat([_chosen(result).sort(-1).values for result in results]) for results in (ours, right))
-    wrong_T = (mine != theirs).any(-1)
+def _wrong(wrong_T: Tensor) -> Errors:
+    """Share of rows whose choices differ."""
     return Errors(ours=float(wrong_T.float().mean()), row=int(wrong_T.int().argmax()), elements=len(wrong_T))
-
-
-def _row(result: Any) -> tuple[int, ...]:
-    return tuple((result[0] if isinstance(result, tuple) else result).shape[1:])
 
 
 def _chosen(result: Any) -> Any:

@@ -16,7 +16,7 @@ from day0.spec.evidence import WeightEvidence
 from day0.spec.format import Stored
 from day0.spec.progress import Progress
 
-SLAB = 1 << 21  # elements of a plain tensor that are compared at a time
+SLAB = 1 << 20  # elements of a plain tensor that are compared at a time
 Sampled = tuple[int | None, str, Located, Stored]  # layer, part, weight, one of its stored tensors
 
 

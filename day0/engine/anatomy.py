@@ -9,17 +9,22 @@ from day0.spec.reports.inspect import LayerRow, ParameterRow
 
 DEFINITION = (
     "total: every weight of the stack and its ends once, by the family's reading. active: of routed experts the share that is chosen "
-    "for a token, everything else whole, the embedding table included. Prediction layers are counted apart."
+    "for a token, everything else whole, the embedding table included. Prediction layers and towers of other modalities are counted apart."
 )
 
 
 def parameters(release: Release) -> ParameterRow:
     """Counts of weights."""
     weights = [spec for _, spec in specs(release.model)]
+
+    def elements(names: list[str]) -> int:
+        return sum(prod(release.checkpoint.stored[name].shape) for name in names)
+
     return ParameterRow(
         total=sum(spec.count for spec in weights),
         active=sum(spec.active for spec in weights),
-        prediction=sum(prod(release.checkpoint.stored[name].shape) for name in release.prediction),
+        prediction=elements(release.prediction),
+        towers={tower: elements(names) for tower, names in release.towers.items() if names},
         definition=DEFINITION,
     )
 
@@ -34,6 +39,7 @@ def bytes_by_role(release: Release) -> dict[str, int]:
                 seen.add(piece.name)
                 held[located.spec.role] += piece.bytes
     held["prediction"] = sum(stored[name].bytes for name in release.prediction)
+    held["towers"] = sum(stored[name].bytes for names in release.towers.values() for name in names)
     held["unclaimed"] = sum(stored[name].bytes for name in release.unclaimed if name not in seen)
     held["ignored"] = sum(weight.bytes for weight in stored.values()) - sum(held.values())
     held["unread"] = sum(header.bytes for header in release.checkpoint.headers.values()) - sum(held.values())

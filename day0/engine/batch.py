@@ -60,7 +60,7 @@ class Engine:
         self._waiting: deque[Request] = deque()
         self._active: dict[str, Active] = {}
         self._cancelled: list[str] = []
-        self._largest = (0, 0)  # tokens and outputs of the largest step so far
+        self._largest = (0, 0, 0)  # tokens of the largest step so far, its outputs and its longest sequence
         self._workspace = 0
 
     @classmethod
@@ -104,8 +104,9 @@ class Engine:
 
     def account(self) -> dict[str, int]:
         """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
-        tokens, outputs = self._largest
-        peak = footprint.activations(self.forward.model, self.plan.workload.dtype, tokens=tokens, outputs=outputs)
+        tokens, outputs, context = self._largest
+        dtype = self.plan.workload.dtype
+        peak = footprint.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
         weights = sum(self.forward.weights.bytes.values())
         return {"weights": weights, "state": self.state.bytes, "workspace": self._workspace, "activations": sum(peak.values())}
 
@@ -139,7 +140,7 @@ class Engine:
         hidden_OD = self.forward.hidden(step)
         hidden_OD = self._score_prompts(reading, hidden_OD, len(decoding))
         ready = decoding + finished
-        self._largest = max(self._largest, (step.tokens, len(ready)))
+        self._largest = max(self._largest, (step.tokens, len(ready), max(segment.longest for segment in step.segments())))
         if ready:
             logits_BW = self.forward.logits(hidden_OD)
             choosing = [b for b, a in enumerate(ready) if a.request.max_new > 0]
@@ -192,7 +193,10 @@ class Engine:
 
     def _plan_step(self, decoding: list[Active], reading: list[tuple[Active, int]]) -> tuple[Step, list[Active]]:
         """The step, and the sequences whose prompt ends in it. Rows with logits: decoding ones, scored prompts, ends of prompts."""
-        rows, scored, ends, finished, start = list(range(len(decoding))), [], [], [], len(decoding)
+        rows, start = list(range(len(decoding))), len(decoding)
+        scored: list[int] = []
+        ends: list[int] = []
+        finished: list[Active] = []
         for active, count in reading:
             if active.request.prompt_logprobs:
                 scored += range(start, start + count)

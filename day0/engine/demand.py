@@ -43,7 +43,9 @@ class Demand:
     @property
     def activations(self) -> int:
         """Peak of what one step computes."""
-        parts = footprint.activations(self.release.model, self.workload.dtype, tokens=self.step_tokens, outputs=self.workload.batch)
+        load = self.workload
+        model = self.release.model
+        parts = footprint.activations(model, load.dtype, tokens=self.step_tokens, outputs=load.batch, context=load.context)
         return sum(parts.values())
 
     def pools(self, pages: int) -> list[footprint.StatePool]:

@@ -1,11 +1,15 @@
 """Bytes of everything the engine allocates, from the same declarations that it allocates by. Needs no torch."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import lcm, prod
 
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
-from day0.spec.model import Layer, Model
+from day0.spec.errors import Day0Error
+from day0.spec.format import Stored
+from day0.spec.model import Layer, Model, PartSpec
+from day0.spec.names import Cut
 from day0.spec.ops import PHASES
 from day0.spec.record import record
 from day0.spec.registry import formats, parts
@@ -55,12 +59,30 @@ class StatePool:
 
 
 def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...]]]:
-    """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored."""
-    stored = located.pieces[0][1]
+    """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored, each part cut alike."""
+    piece, stored = located.pieces[0]
     if not formats().get(stored.format).packed:
         return [("", rest_dtype(located.spec.precision, dtype), located.spec.shape)]
     stack = (len(located.pieces),) if located.stacked else ()
-    return [(part, header.dtype, stack + header.shape) for part, header in stored.parts.items()]
+    cuts = part_cuts(stored, piece.cut)
+    return [(part, header.dtype, stack + _cut_shape(header.shape, cuts.get(part))) for part, header in stored.kept.items()]
+
+
+def part_cuts(stored: Stored, cut: Cut | None) -> dict[str, Cut]:
+    """part → how it is cut where a packed weight is cut; Day0Error where the format cannot be cut there."""
+    if cut is None or cut.of == 1:
+        return {}
+    form = formats().get(stored.format)
+    steps = form.steps(stored, cut.axis) if form.steps else None
+    size, rest = divmod(stored.shape[cut.axis], cut.of)
+    if steps is None or rest or any(size % step or (cut.interleaved and step > 1) for _, step in steps.values()):
+        problem = f"{stored.name} holds {cut.of} weights along axis {cut.axis}, where {stored.format} cannot be cut"
+        raise Day0Error(problem, stored.parts["data"].file, hint="take a release of the model in another format")
+    return {part: replace(cut, axis=axis, transpose=False) for part, (axis, _) in steps.items()}
+
+
+def _cut_shape(shape: tuple[int, ...], cut: Cut | None) -> tuple[int, ...]:
+    return shape if cut is None else (*shape[: cut.axis], shape[cut.axis] // cut.of, *shape[cut.axis + 1 :])
 
 
 def rest_dtype(precision: str, dtype: str) -> str:
@@ -171,24 +193,33 @@ def _packed(located: Located) -> bool:
     return formats().get(located.pieces[0][1].format).packed
 
 
-def activations(model: Model, dtype: str, *, tokens: int, outputs: int) -> dict[str, int]:
-    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits: stream, widest sublayer, logits."""
-    widest = max((_width(part, model.hidden) for layer in model.layers for _, part in layer.parts()), default=0)
+def activations(model: Model, dtype: str, *, tokens: int, outputs: int, context: int) -> dict[str, int]:
+    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits, the longest sequence having `context`.
+
+    The stream before and in a layer, a sublayer's input and its result; what the widest sublayer computes on the way; logits.
+    """
+    widest = max((_held(part, model.hidden, dtype, tokens, context) for layer in model.layers for _, part in layer.parts()), default=0)
+    streams = max((getattr(layer.residual, "streams", 1) for layer in model.layers), default=1)
     return {
-        "stream": number.size(dtype, 3 * tokens * model.hidden),
-        "sublayer": number.size(dtype, tokens * widest),
+        "stream": number.size(dtype, (2 * streams + 2) * tokens * model.hidden),
+        "sublayer": widest,
         "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
     }
 
 
-def _width(part: object, hidden: int) -> int:
-    """Elements for each token that a sublayer holds at once: the results of all its linear maps and chosen experts."""
+def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) -> int:
+    """Bytes that a sublayer holds at once in prefill: results of its operators, and float32 copies where one works on them."""
     total = 0
-    for site in parts().get(part.kind).sites(part, hidden, "prefill"):  # type: ignore[attr-defined]
+    for site in parts().get(part.kind).sites(part, hidden, "prefill"):
+        rows = context if site.options.get("rows") == "S" else tokens
         if site.op == "linear":
-            total += site.O
+            total += number.size(dtype, rows * site.O)
+        elif site.op == "rotary":
+            total += 3 * number.size("float32", tokens * site.H * site.Q)
+        elif site.op in ("gated_activation", "activation"):
+            total += number.size(dtype, tokens * site.F)
         elif site.op == "experts":
-            total += site.K * (2 * site.F + site.D)
-        elif "H" in site.sizes and "V" in site.sizes:
-            total += site.H * site.V
+            total += number.size(dtype, tokens * (3 * site.F + 2 * site.D)) + number.size("float32", tokens * site.D)
+        elif site.op in ("attention", "paged_attention"):
+            total += number.size(dtype, tokens * site.H * site.V)
     return total

@@ -35,15 +35,12 @@ class BoundLayer:
         ops = self._ops["prefill" if step.prefill else "decode"]
         if layer.mixer is not None:
             x_TD = residual.before(stream, "mixer", layer.residual, w.residual, ops["residual"])
-            y_TD = self._mix(x_TD, w.mixer, step)
-            if seen is not None:
-                seen["mixer"] = y_TD
+            y_TD = _note(seen, "mixer", self._mix(x_TD, w.mixer, step))
             stream = residual.after(stream, y_TD, "mixer", layer.residual, w.residual, ops["residual"])
+            del y_TD
         if layer.ffn is not None:
             x_TD = residual.before(stream, "ffn", layer.residual, w.residual, ops["residual"])
-            y_TD = self._ffn.run(x_TD, layer.ffn, w.ffn, step, ops["ffn"])
-            if seen is not None:
-                seen["ffn"] = y_TD
+            y_TD = _note(seen, "ffn", self._ffn.run(x_TD, layer.ffn, w.ffn, step, ops["ffn"]))
             stream = residual.after(stream, y_TD, "ffn", layer.residual, w.residual, ops["residual"])
         return stream
 
@@ -57,6 +54,12 @@ class BoundLayer:
         decoded = self._mixer.decode(x_TD[:split], self._layer.mixer, w, self._state, step.decode, self._ops["decode"]["mixer"])
         read = self._mixer.prefill(x_TD[split:], self._layer.mixer, w, self._state, step.prefill, self._ops["prefill"]["mixer"])
         return torch.cat((decoded, read))
+
+
+def _note(seen: dict[str, Tensor] | None, place: str, y_TD: Tensor) -> Tensor:
+    if seen is not None:
+        seen[place] = y_TD
+    return y_TD
 
 
 def _block(part: Any) -> Any:

@@ -1,5 +1,6 @@
 """Bytes of the released files into the tensors that the engine computes with: converted, stacked and cut while they are read."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from day0.checkpoint.bytes import read
-from day0.engine.footprint import Buffer
+from day0.engine.footprint import Buffer, part_cuts, rest_dtype
 from day0.engine.packed import Group, Packed
 from day0.engine.release import Located
 from day0.spec.errors import Day0Error
@@ -29,13 +30,26 @@ def fill(folder: Path, located: Located, part: str, out: Tensor) -> None:
     """Read one weight (or one part of a packed one) into `out`, expert by expert where they are stored so."""
     for index, (piece, stored) in enumerate(located.pieces):
         target = out[index] if located.stacked else out
-        header = stored.parts[part or "data"]
-        if part and piece.cut:
-            raise Day0Error(f"{stored.name} is packed as {stored.format} and holds several weights", folder / header.file)
-        if piece.cut:
-            target.copy_(cut(_whole(folder, header), piece.cut))
+        section = part_cuts(stored, piece.cut).get(part) if part else piece.cut
+        if section is None:
+            copy(folder, stored.parts[part or "data"], target)
         else:
-            copy(folder, header, target)
+            copy_cut(folder, stored.parts[part or "data"], section, target)
+
+
+def copy_cut(folder: Path, header: TensorHeader, section: Cut, out: Tensor) -> None:
+    """Read the part of a tensor that one weight is: one entry of the first axis at a time where the cut runs along a later one."""
+    if section.padded:
+        copy(folder, header, out)
+        return
+    if section.axis == 0 or len(header.shape) < 3:
+        out.copy_(cut(_whole(folder, header), section))
+        return
+    inner = replace(section, axis=section.axis - 1)
+    entry = torch.empty(header.shape[1:], dtype=torch_dtype(header.dtype))
+    for index, target in enumerate(out):
+        read(folder, header, _memory(entry), index * entry.nbytes)
+        target.copy_(cut(entry, inner))
 
 
 def copy(folder: Path, header: TensorHeader, out: Tensor, offset: int = 0) -> None:
@@ -59,10 +73,26 @@ def decoded(folder: Path, stored: Stored, dtype: torch.dtype) -> Tensor:
     form = formats().get(stored.format)
     if not form.packed:
         return _whole(folder, stored.parts["data"]).to(dtype)
-    parts = {name: _whole(folder, header) for name, header in stored.parts.items()}
-    out = torch.empty(stored.shape, dtype=dtype)
+    parts = {name: _whole(folder, header) for name, header in stored.kept.items()}
+    shape = stored.shape
+    if stored.slack and 0 <= shape[-1] - int(parts["shape"][-1]) <= stored.slack:
+        shape = (*shape[:-1], int(parts["shape"][-1]))
+    _confirm(folder, stored, parts, shape)
+    out = torch.empty(shape, dtype=dtype)
     form.decode(parts, stored.block, out)
     return out
+
+
+def confirm(folder: Path, located: Located, parts: dict[str, Tensor]) -> None:
+    """Day0Error when values of a packed weight's companions contradict one another or the model."""
+    _confirm(folder, located.pieces[0][1], parts, located.whole)
+
+
+def _confirm(folder: Path, stored: Stored, parts: dict[str, Tensor], shape: tuple[int, ...]) -> None:
+    form = formats().get(stored.format)
+    wrong = form.confirm(parts, shape) if form.confirm else None
+    if wrong:
+        raise Day0Error(f"{stored.name}: {wrong}", folder / stored.parts["data"].file, hint="download the shard again")
 
 
 def cut(source: Tensor, c: Cut) -> Tensor:
@@ -86,7 +116,9 @@ def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor]
         if form.packed:
             parts = {part: tensor for (other, part), tensor in tensors.items() if other == name}
             bank = located.spec.role == "expert"
-            value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, dtype, bank)
+            section, kind = located.pieces[0][0].cut, torch_dtype(rest_dtype(located.spec.precision, str(dtype).removeprefix("torch.")))
+            turned = section is not None and section.transpose
+            value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, kind, bank, turned)
         _place(root, name, value)
         if located.spec.group:
             place = name[: len(name) - len(located.spec.name.rpartition(".")[2])]
@@ -113,4 +145,4 @@ def _whole(folder: Path, header: TensorHeader) -> Tensor:
 
 
 def _memory(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.view(-1).view(torch.uint8).numpy())
+    return memoryview(tensor.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ class Forward:
         if self.model.embed_scale != 1:
             x_TD = x_TD * self.model.embed_scale
         stream: Any = self._layers[0].open(x_TD)
+        del x_TD
         for layer, w in zip(self._layers, self.weights.layers(), strict=True):
             stream = layer(stream, w, step)
         x_TD = self._layers[-1].close(stream, getattr(ends, "collapse", None), self._collapse[segments[-1].phase])
@@ -53,11 +54,7 @@ class Forward:
 
 def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, Turn]:
     """Angles of every position, for each rope with its radians a token [R]."""
-    tables = {}
-    for rope, frequencies_R in frequencies.items():
-        angles_TR = positions_T[:, None].float() * frequencies_R
-        tables[rope] = Turn(angles_TR.cos() * rope.attention_factor, angles_TR.sin() * rope.attention_factor)
-    return tables
+    return {rope: Turn.of(positions_T, frequencies_R, rope.attention_factor) for rope, frequencies_R in frequencies.items()}
 
 
 def frequencies(model: Model, device: torch.device) -> dict[Rope, Tensor]:

@@ -1,6 +1,8 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
+import re
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 from day0.checkpoint.config import Config
@@ -12,6 +14,8 @@ from day0.spec.model import Layer, Model, TensorSpec
 from day0.spec.names import Piece
 from day0.spec.record import record
 from day0.spec.registry import families, parts
+
+MOST_LAYERS = 10_000
 
 
 @record
@@ -34,11 +38,26 @@ class Located:
         return self.pieces[0][0].expert is not None
 
     @property
+    def whole(self) -> tuple[int, ...]:
+        """Shape of one piece before it is cut; the last axis is what the model says where headers leave it open."""
+        stored, last = self.pieces[0][1], self.spec.shape[-1] if self.spec.shape else 0
+        open_end = stored.slack and 0 <= stored.shape[-1] - last <= stored.slack
+        return (*stored.shape[:-1], last) if open_end else stored.shape
+
+    @property
+    def odd(self) -> Stored | None:
+        """The first piece that is not stored as the first one is."""
+        first = _layout(self.pieces[0][1])
+        return next((stored for _, stored in self.pieces[1:] if _layout(stored) != first), None)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape that the pieces give."""
-        piece, stored = self.pieces[0]
-        shape = list(stored.shape)
+        piece, _ = self.pieces[0]
+        shape = list(self.whole)
         if piece.cut:
+            if piece.cut.padded and prod(shape) >= self.spec.count:
+                return self.spec.shape
             shape[piece.cut.axis] //= piece.cut.of
             if piece.cut.transpose:
                 shape[-2:] = shape[:-3:-1]
@@ -55,12 +74,14 @@ class Release:
     """A checkpoint, the family that recognises it, and the model that its configuration describes."""
 
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
-        self.checkpoint, self.family, self.model = checkpoint, family, model
+        self.checkpoint, self.family = checkpoint, family
+        self.model = family.fit(model, checkpoint.stored) if family.fit else model
         self.folder: Path = checkpoint.folder
         self.name = checkpoint.folder.resolve().name
         self.tensors: dict[str, Located] = {}
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
+        self.towers: dict[str, list[str]] = {tower.name: [] for tower in self.model.towers}  # checkpoint names of each tower
         self.unclaimed: list[str] = []  # checkpoint names that nothing of the model uses
         self._locate()
 
@@ -91,30 +112,55 @@ class Release:
                 found = f"{list(located.shape)} {located.format}"
                 expected = list(located.spec.shape)
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
+            if located.odd is not None:
+                problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
+                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
-        prefixes = self.model.prediction.prefixes if self.model.prediction else ()
-        names = []
+        apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
+        if self.model.prediction:
+            apart.append((self.model.prediction.prefixes, self.prediction))
+        unused = [re.compile(pattern) for pattern in self.model.unused]
+        names: list[str] = []
         for name in self.checkpoint.stored:
-            (self.prediction if prefixes and name.startswith(prefixes) else names).append(name)
-        found, self.unclaimed = self.family.names.resolve(iter(names))
+            next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
+        wanted = (name for name in names if not any(pattern.search(name) for pattern in unused))
+        found, self.unclaimed = self.family.names.resolve(wanted)
         for name, spec in specs(self.model):
             pieces = found.pop(name, [])
             if not pieces or (pieces[0].expert is not None and [p.expert for p in pieces] != list(range(spec.shape[0]))):
                 self.missing.append(name)
             if pieces:
                 self.tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
-        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces})
+        used = {piece.source for located in self.tensors.values() for piece, _ in located.pieces}
+        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces} - used)
+
+
+def _layout(stored: Stored) -> tuple[object, ...]:
+    """What must be equal for weights to be stacked."""
+    kept = stored.kept
+    parts = ((part, header.shape, header.dtype) for part, header in kept.items()) if len(kept) > 1 else ()
+    return (stored.format, stored.shape, stored.block, *parts)
 
 
 def recognise(config: Config) -> tuple[str, Family]:
     """The family file whose `model_type` this is."""
     kind = config.str("model_type", None)
+    _refuse_absurd(config)
     for name, family in families().items():
         if kind in family.recognises:
             return name, family
     known = sorted(k for _, family in families().items() for k in family.recognises)
     raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=f"known: {', '.join(known)}; see docs on adding one")
+
+
+def _refuse_absurd(config: Config) -> None:
+    """A layer is a record in memory: a number of them that no release has is an error before they are made."""
+    for nested in (config.data, config.data.get("text_config")):
+        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
+            count = nested.get(key) if isinstance(nested, dict) else None
+            if isinstance(count, int | float) and count > MOST_LAYERS:
+                raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
 
 
 def specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:

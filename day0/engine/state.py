@@ -80,7 +80,8 @@ class State:
 
     def segment(self, phase: Phase, news: Ordered[tuple[Sequence, Ordered[int]]]) -> Segment:
         """The new tokens of several sequences as one segment; their state counts as computed from now on."""
-        tokens, spans = [], []
+        tokens: list[int] = []
+        spans: list[range] = []
         for sequence, new in news:
             tokens += new
             spans.append(range(sequence.length, sequence.length + len(new)))

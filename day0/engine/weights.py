@@ -139,4 +139,7 @@ def load(release: Release, group: dict[str, Located], layout: footprint.Buffer, 
     tensors = loading.views(buffer, layout)
     for (name, part), tensor in tensors.items():
         loading.fill(release.folder, group[name], part, tensor)
+    for name, located in group.items():
+        if formats().get(located.format).confirm:
+            loading.confirm(release.folder, located, {part: tensor for (other, part), tensor in tensors.items() if other == name})
     return loading.assemble(group, tensors, torch_dtype(dtype))

@@ -1,7 +1,10 @@
 """DeepSeek-V3, V3.1, R1 and Kimi K2: latent attention, leading dense layers, then shared and routed experts (arXiv 2412.19437)."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.decoder import decoder, per_layer, rms_norm
 from day0.checkpoint.rope import read_rope, softmax_mscale
 from day0.families.qwen3_moe import NAMES as QWEN
 from day0.parts.dense_ffn import DenseFfn
@@ -11,32 +14,51 @@ from day0.parts.pre_norm import PreNorm
 from day0.spec.activation import Activation, activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
-from day0.spec.model import Layer, Model, Norm, Prediction
+from day0.spec.model import Layer, Model, Norm, PartSpec, Prediction
 from day0.spec.names import Names
 
 LATENT_NORM = Norm(eps=1e-6)  # the release's code gives the latents this epsilon, whatever rms_norm_eps says
 
 
 def read(config: Config) -> Model:
-    norm = rms_norm(config)
-    attention = read_attention(config)
+    return build(config, "deepseek_v3", lambda attention: attention)
+
+
+def build(config: Config, family: str, mixer: Callable[[Mla], PartSpec]) -> Model:
+    """The decoder, with what `mixer` makes of the latent attention in every layer."""
+    norm, mixing = rms_norm(config), mixer(read_attention(config))
+    layers = [Layer(index=i, mixer=mixing, ffn=ffn, residual=PreNorm(norm=norm)) for i, ffn in enumerate(read_ffns(config))]
+    return decoder(config, family=family, layers=layers, norm=norm, prediction=read_prediction(config))
+
+
+def with_experts(model: Model, change: Callable[[MoeFfn], MoeFfn]) -> Model:
+    """The model with other experts."""
+    layers = (replace(layer, ffn=change(layer.ffn)) if isinstance(layer.ffn, MoeFfn) else layer for layer in model.layers)
+    return replace(model, layers=tuple(layers))
+
+
+def read_ffns(config: Config) -> list[PartSpec]:
+    """The network of each layer: `mlp_layer_types` lists them, or the first ones are dense and then every `moe_layer_freq`th is sparse."""
     act = activation(config.str("hidden_act", "silu"))
-    dense = DenseFfn(width=config.int("intermediate_size"), activation=act)
-    experts = read_experts(config, act)
-    count = config.int("num_hidden_layers")
+    dense, experts = DenseFfn(width=config.int("intermediate_size"), activation=act), read_experts(config, act)
     first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)
-    layers = [
-        Layer(index=i, mixer=attention, ffn=experts if i >= first and i % step == 0 else dense, residual=PreNorm(norm=norm))
-        for i in range(count)
-    ]
-    config.book(("num_key_value_heads", "head_dim", "qk_head_dim"), "nothing: the latent ranks say it")
-    extra = config.int("num_nextn_predict_layers", 0)
-    prediction = Prediction(count=extra, prefixes=tuple(f"model.layers.{count + i}." for i in range(extra))) if extra else None
-    return decoder(config, family="deepseek_v3", layers=layers, norm=norm, prediction=prediction)
+    kinds = config.list("mlp_layer_types", None)
+    if kinds is None:
+        kinds = ["sparse" if i >= first and i % step == 0 else "dense" for i in range(config.int("num_hidden_layers"))]
+    networks: dict[str, PartSpec] = {"dense": dense, "sparse": experts}
+    return [networks[kind] for kind in per_layer(config, "mlp_layer_types", kinds, networks)]
 
 
-def read_attention(config: Config) -> Mla:
+def read_prediction(config: Config) -> Prediction | None:
+    """Prediction layers are stored behind the stack, under the next numbers."""
+    count, extra = config.int("num_hidden_layers"), config.int("num_nextn_predict_layers", 0)
+    return Prediction(count=extra, prefixes=tuple(f"model.layers.{count + i}." for i in range(extra))) if extra else None
+
+
+def read_attention(config: Config, *, theta: float = 10000.0) -> Mla:
     nope, rotary = config.int("qk_nope_head_dim"), config.int("qk_rope_head_dim")
+    whole = "partial_rotary_factor" in config.sub("rope_parameters")  # a share of the whole head
+    config.book(("num_key_value_heads", "head_dim", "qk_head_dim"), "nothing: the latent ranks say it")
     return Mla(
         heads=config.int("num_attention_heads"),
         q_lora_rank=config.int("q_lora_rank", None),
@@ -45,7 +67,7 @@ def read_attention(config: Config) -> Mla:
         qk_rope_head_dim=rotary,
         v_head_dim=config.int("v_head_dim"),
         scale=(nope + rotary) ** -0.5 * softmax_mscale(config),
-        rope=read_rope(config, rotary, interleaved=config.bool("rope_interleave", True)),
+        rope=read_rope(config, nope + rotary if whole else rotary, theta=theta, interleaved=config.bool("rope_interleave", True)),
         norm=LATENT_NORM,
         bias=config.bool("attention_bias", False),
     )

@@ -57,6 +57,7 @@ NAMES = Names(
         "mlp.router": "ffn.router",
         "mlp.router.bias": "ffn.router_linear_bias",
         **fused_experts("mlp.experts", transpose=True, interleaved=True),
+        **{f"{name}_blocks": cuts for name, cuts in fused_experts("mlp.experts", interleaved=True).items()},
         "mlp.experts.gate_up_proj_bias": (
             Cut(target="ffn.experts.gate_bias", axis=1, part=0, of=2, interleaved=True),
             Cut(target="ffn.experts.up_bias", axis=1, part=1, of=2, interleaved=True),

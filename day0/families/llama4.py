@@ -6,7 +6,7 @@ from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
 from day0.checkpoint.fused import fused_experts
 from day0.checkpoint.layers import layer_kinds, positive
-from day0.checkpoint.nested import text_of, within
+from day0.checkpoint.nested import read_text
 from day0.checkpoint.rope import read_rope
 from day0.families.llama import NAMES as LLAMA
 from day0.parts.dense_ffn import DenseFfn
@@ -16,14 +16,19 @@ from day0.parts.pre_norm import PreNorm
 from day0.spec.activation import activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
-from day0.spec.model import Layer, Model, Norm
+from day0.spec.model import Layer, Model, Norm, Tower
 from day0.spec.names import Names
 
+PREFIXES = ("vision_model.", "multi_modal_projector.")
+VISION = Tower(name="vision", prefixes=(*PREFIXES, *(f"model.{prefix}" for prefix in PREFIXES)))
 KINDS = ("full_attention", "chunked_attention")
 
 
 def read(config: Config) -> Model:
-    text = text_of(config)
+    return read_text(config, read_language, VISION)
+
+
+def read_language(text: Config) -> Model:
     norm = rms_norm(text, 1e-5)
     act = activation(text.str("hidden_act", "silu"))
     width, count = text.int("intermediate_size"), text.int("num_hidden_layers")
@@ -39,8 +44,7 @@ def read(config: Config) -> Model:
         Layer(index=i, mixer=mixer, ffn=experts if i in sparse else dense, residual=PreNorm(norm=norm))
         for i, mixer in enumerate(read_mixers(text, norm))
     ]
-    model = decoder(text, family="llama4", layers=layers, norm=norm)
-    return model if text is config else within(config, model)
+    return decoder(text, family="llama4", layers=layers, norm=norm)
 
 
 def read_mixers(config: Config, norm: Norm) -> list[Gqa]:
@@ -83,7 +87,7 @@ NAMES = Names(
     },
     ends=LLAMA.ends,
     prefixes=("language_model.", ""),
-    ignored=(*LLAMA.ignored, r"^(model\.)?(vision_model|multi_modal_projector)\."),
+    ignored=LLAMA.ignored,
 )
 
 FAMILY = Family(recognises=frozenset({"llama4", "llama4_text"}), read=read, names=NAMES)

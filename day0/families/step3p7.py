@@ -6,7 +6,7 @@ from typing import Any
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, expect, predictions
 from day0.checkpoint.layers import layer_kinds
-from day0.checkpoint.nested import text_of, within
+from day0.checkpoint.nested import read_text
 from day0.checkpoint.rope import read_rope, stretch_of
 from day0.families.glm4_moe import NAMES as GLM
 from day0.parts.dense_ffn import DenseFfn
@@ -16,7 +16,7 @@ from day0.parts.pre_norm import PreNorm
 from day0.spec.activation import Activation
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
-from day0.spec.model import Layer, Model, Norm
+from day0.spec.model import Layer, Model, Norm, Tower
 from day0.spec.names import Names
 from day0.spec.rope import Rope
 
@@ -26,6 +26,8 @@ FIXED = dict(
     use_qk_norm=True, sink=False, attention_bias=False, mlp_bias=False, att_impl_type="GQA", use_rope_layers=[],
     yarn_only_types=["full_attention"],
 )  # fmt: skip
+PREFIXES = ("vision_model.", "vit_large_projector.", "multi_modal_projector.")
+VISION = Tower(name="vision", prefixes=(*PREFIXES, *(f"model.{prefix}" for prefix in PREFIXES)))
 SAID_ELSEWHERE = (
     "use_moe", "moe_layer_offset", "moe_every_n_layer", "need_fp32_gate", "norm_dtype", "fp32_residual_connection", "max_seq_len",
     "hidden_act", "per_layer_config", "mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers",
@@ -33,7 +35,10 @@ SAID_ELSEWHERE = (
 
 
 def read(config: Config) -> Model:
-    text = text_of(config)
+    return read_text(config, read_language, VISION)
+
+
+def read_language(text: Config) -> Model:
     expect(text, **FIXED)
     text.book(SAID_ELSEWHERE, "nothing: other keys say it, or the family does")
     norm = Norm(eps=text.float("rms_norm_eps", 1e-5), plus_one=True)
@@ -43,8 +48,7 @@ def read(config: Config) -> Model:
         Layer(index=i, mixer=read_attention(text, norm, i, kind), ffn=read_ffn(text, i, i in sparse), residual=PreNorm(norm=norm))
         for i, kind in enumerate(kinds)
     ]
-    model = decoder(text, family="step3p7", layers=layers, norm=norm, prediction=predictions(text, count))
-    return model if text is config else within(config, model)
+    return decoder(text, family="step3p7", layers=layers, norm=norm, prediction=predictions(text, count))
 
 
 def read_attention(config: Config, norm: Norm, index: int, kind: str) -> Gqa:
@@ -125,7 +129,7 @@ NAMES = Names(
         **{f"share_expert.{name}_proj": f"ffn.shared.{name}" for name in ("gate", "up", "down")},
     },
     ends=GLM.ends,
-    ignored=(*GLM.ignored, r"^(model\.)?(vision_model|vit_large_projector|multi_modal_projector)\."),
+    ignored=GLM.ignored,
 )
 
 FAMILY = Family(recognises=frozenset({"step3p7", "step3p5"}), read=read, names=NAMES)

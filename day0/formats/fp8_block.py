@@ -1,14 +1,15 @@
 """Block-scaled fp8 (DeepSeek-V3, arXiv 2412.19437, §3.3.2): E4M3 codes, one scale for each block of rows × columns.
 
-`X.weight` [..., O, I] comes with `X.weight_scale_inv` or `X.scale` [..., ceil(O / rows), ceil(I / columns)]; weight = code · scale, for
-both names. Blocks at the lower and right edge may be ragged. Scales are F32, F16, BF16, or powers of two (E8M0, also as U8).
+`X.weight` [..., O, I] comes with `X.weight_scale_inv`, `X.scale` or `X.weight_scale` [..., ceil(O / rows), ceil(I / columns)];
+weight = code · scale, for all names. Blocks at the lower and right edge may be ragged. Scales are F32, F16, BF16, or powers of two
+(E8M0, also as U8).
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from day0.spec.format import Format, Stored, TensorHeader
+from day0.spec.format import Format, Reading, Steps, Stored, TensorHeader, Want
 from day0.spec.lazy import torch
 
 if TYPE_CHECKING:
@@ -39,11 +40,16 @@ def codes(headers: Mapping[str, TensorHeader]) -> Iterator[tuple[str, TensorHead
 
 def scale_of(weight: TensorHeader, headers: Mapping[str, TensorHeader]) -> TensorHeader | None:
     """The companion that holds the scales, of whatever shape."""
-    for name in (f"{weight.name}_scale_inv", f"{weight.name.removesuffix('.weight')}.scale"):
+    for name in companions(weight.name):
         header = headers.get(name)
         if header is not None and header.dtype in SCALES:
             return header
     return None
+
+
+def companions(name: str) -> tuple[str, ...]:
+    """Names that the scales of a weight may have."""
+    return f"{name}_scale_inv", f"{name.removesuffix('.weight')}.scale", f"{name}_scale"
 
 
 def grid(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
@@ -122,4 +128,18 @@ def widen(scale: "Tensor", wide: Any) -> "Tensor":
     return torch.where(byte == 255, torch.nan, bits.view(torch.float32)).to(wide)
 
 
-FORMAT = Format(name="fp8_block", order=100, recognise=recognise, decode=decode, packed=True)
+def reading(header: TensorHeader, _headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> Reading | None:
+    """With the block that the configuration states, else the one of nearly every release."""
+    if header.dtype != "F8_E4M3" or len(header.shape) < 2:
+        return None
+    block = configured(config) or (USUAL[0], USUAL[0])
+    return Reading(header.name, header.shape, {"scale": Want(companions(header.name), SCALES, (grid(header.shape, block),))}, block)
+
+
+def steps(stored: Stored, axis: int) -> Steps | None:
+    """Rows and columns can be cut where a block ends."""
+    place = axis - len(stored.shape) + 2
+    return {"data": (axis, 1), "scale": (axis, stored.block[place])} if place >= 0 else None
+
+
+FORMAT = Format(name="fp8_block", order=100, recognise=recognise, decode=decode, packed=True, reading=reading, steps=steps)

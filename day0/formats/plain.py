@@ -1,4 +1,4 @@
-"""Floating-point numbers as they are: bfloat16, float16, float32, float64. Takes what no other format takes."""
+"""Numbers as they are: bfloat16, float16, float32, float64, and whole numbers of tables. Takes what no other format takes."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,11 +9,14 @@ from day0.spec.format import Format, Stored, TensorHeader
 if TYPE_CHECKING:
     from torch import Tensor
 
+TABLES = ("I64", "I32")  # types of tables that say which expert, row or factor
+
 
 def recognise(headers: Mapping[str, TensorHeader], _config: Mapping[str, Any]) -> Iterator[Stored]:
-    """Each floating-point tensor is a weight of its own."""
+    """Each floating-point tensor is a weight of its own, and each table of whole numbers: unlike packed codes it has no scale beside it."""
+    scaled = {name.rpartition(".")[0] for name in headers if "scale" in name.rpartition(".")[2]}
     for header in headers.values():
-        if header.dtype in FLOATING:
+        if header.dtype in FLOATING or (header.dtype in TABLES and header.name.rpartition(".")[0] not in scaled):
             yield Stored(header.name, "plain", header.shape, {"data": header})
 
 

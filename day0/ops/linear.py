@@ -1,4 +1,4 @@
-"""Linear map x · weightᵀ + bias."""
+"""Linear map x · weightᵀ + bias, or several of one input with their results side by side."""
 
 from typing import Any
 
@@ -7,15 +7,24 @@ from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
 
-def linear(x_TI: "torch.Tensor", weight_OI: "torch.Tensor", bias_O: "torch.Tensor | None" = None) -> "torch.Tensor":
-    """→ [T, O] in the type of x."""
-    y_TO = wide(x_TI) @ wide(weight_OI).to(wide(x_TI).dtype).T
-    return (y_TO if bias_O is None else y_TO + bias_O).to(x_TI.dtype)
+def linear(x_TI: "torch.Tensor", weight_OI: Any, bias_O: Any = None) -> "torch.Tensor":
+    """→ [T, O] in the type of x. `weight_OI` is a matrix, or matrices whose rows follow each other; then `bias_O` are vectors."""
+    x = wide(x_TI)
+    y_TO = x @ wide(joined(weight_OI)).to(x.dtype).T
+    return (y_TO if bias_O is None else y_TO + joined(bias_O)).to(x_TI.dtype)
 
 
-def make(draw: Draw, T: int, O: int, I: int, bias: bool) -> dict[str, Any]:  # noqa: E741
-    weight = draw.normal(O, I, scale=I**-0.5)
-    return {"x_TI": draw.normal(T, I), "weight_OI": weight, "bias_O": draw.normal(O) if bias else None}
+def joined(weights: Any) -> "torch.Tensor":
+    """One tensor of rows that follow each other."""
+    return weights if isinstance(weights, torch.Tensor) else torch.cat(list(weights))
+
+
+def make(draw: Draw, T: int, O: tuple[int, ...], I: int, bias: bool) -> dict[str, Any]:  # noqa: E741
+    weights = tuple(draw.normal(rows, I, scale=I**-0.5) for rows in O)
+    biases = tuple(draw.normal(rows) for rows in O) if bias else None
+    if len(O) > 1:
+        return {"x_TI": draw.normal(T, I), "weight_OI": weights, "bias_O": biases}
+    return {"x_TI": draw.normal(T, I), "weight_OI": weights[0], "bias_O": biases[0] if biases else None}
 
 
 def cost(site: Site) -> Cost:
@@ -24,5 +33,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="linear", reference=linear, inputs={"x": "TI", "weight": "OI", "bias": "O"}, outputs={"y": "TO"}, layer="base",
-    cases=cases(make, T=(1, 63), O=(1, 60, 1000), I=(60, 1024), bias=(False, True)), budget=Budget(accumulations=1024), cost=cost,
+    cases=cases(make, T=(1, 2, 63), O=((1,), (60,), (1000,), (96, 24, 24)), I=(60, 1024), bias=(False, True)),
+    budget=Budget(accumulations=1024), cost=cost,
 )  # fmt: skip

@@ -37,10 +37,8 @@ def scores(logits_TE: "torch.Tensor", rule: Any) -> "torch.Tensor":
 
 def weigh(logits_TE: "torch.Tensor", experts_TK: "torch.Tensor", rule: Any) -> "torch.Tensor":
     """→ [T, K]: factor of each chosen expert."""
-    if rule.choice_first:
-        weights_TK = scores(wide(logits_TE).gather(-1, experts_TK), rule)
-    else:
-        weights_TK = scores(logits_TE, rule).gather(-1, experts_TK)
+    first = rule.choice_first
+    weights_TK = scores(logits_TE.gather(-1, experts_TK), rule) if first else scores(logits_TE, rule).gather(-1, experts_TK)
     if rule.renormalise:
         weights_TK = weights_TK / (weights_TK.sum(-1, keepdim=True) + rule.epsilon)
     return weights_TK * rule.scale

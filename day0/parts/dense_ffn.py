@@ -52,7 +52,7 @@ def network_sites(width: int, D: int, activation: Activation, phase: Phase, plac
     options = {"activation": activation}
     if activation.gated:
         pair = (f"{place}gate", f"{place}up")
-        yield Site(op="linears", label=f"{place}gate_up", phase=phase, sizes={"O": 2 * width, "I": D}, weights=pair)
+        yield Site(op="linear", label=f"{place}gate_up", phase=phase, sizes={"O": 2 * width, "I": D}, weights=pair)
         yield Site(op="gated_activation", label=f"{place}activation", phase=phase, sizes={"F": width}, options=options)
     else:
         yield Site(op="linear", label=f"{place}up", phase=phase, sizes={"O": width, "I": D}, weights=(f"{place}up",))

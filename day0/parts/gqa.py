@@ -80,7 +80,7 @@ def state(m: Gqa, dtype: str) -> Iterator[StateSpec]:
 
 def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
     sizes = {"O": sum(m.widths.values()), "I": D}
-    yield Site(op="linears", label="qkv", phase=phase, sizes=sizes, weights=tuple(m.widths))
+    yield Site(op="linear", label="qkv", phase=phase, sizes=sizes, weights=tuple(m.widths))
     if m.qk_norm:
         for name in ("q", "k"):
             width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]

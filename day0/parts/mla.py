@@ -8,6 +8,7 @@ from day0.spec.part import Part
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
+from day0.spec.temperature import Temperature
 
 
 @record
@@ -24,6 +25,9 @@ class Mla(PartSpec):
     rope: Rope | None  #: rotation of the R dimensions
     norm: Norm  #: of both latents
     bias: bool = False  #: whether the projections into the latents and out of the heads have a bias
+    latent_scale: float = 1.0  #: factor on the normed key and value latent
+    temperature: Temperature | None = None  #: growth of queries with their position
+    gate: bool = False  #: whether the sigmoid of a linear map of the layer's input weighs the heads' output
 
     @property
     def qk_dim(self) -> int:
@@ -52,6 +56,8 @@ def tensors(m: Mla, D: int) -> Iterator[TensorSpec]:
     yield TensorSpec(name="kv_a", axes="CI", shape=(m.entry, D), role="linear")
     yield TensorSpec(name="kv_a_norm", axes="C", shape=(m.kv_lora_rank,), role="norm")
     yield TensorSpec(name="kv_b", axes="OC", shape=(m.kv_rows, m.kv_lora_rank), role="linear", split="column")
+    if m.gate:
+        yield TensorSpec(name="gate", axes="OI", shape=(m.heads * m.v_head_dim, D), role="linear", split="column")
     yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_head_dim), role="linear", split="row")
     if m.bias:
         yield TensorSpec(name="kv_a_bias", axes="C", shape=(m.entry,), role="bias")
@@ -69,15 +75,17 @@ def sites(m: Mla, D: int, phase: Phase) -> Iterator[Site]:
             sizes = {"H": heads, "Q": m.qk_rope_head_dim, "R": m.rope.dim}
             yield Site(op="rotary", label=name, phase=phase, sizes=sizes, options={"interleaved": m.rope.interleaved})
     expand = {"O": m.kv_rows, "I": m.kv_lora_rank}
-    heads = {"H": m.heads, "Q": m.qk_nope_head_dim, "V": m.v_head_dim, "C": m.kv_lora_rank, "R": m.qk_rope_head_dim}
+    latent = {"H": m.heads, "Q": m.qk_nope_head_dim, "V": m.v_head_dim, "C": m.kv_lora_rank, "R": m.qk_rope_head_dim}
     if phase == "decode":
-        yield Site(op="absorb_query", label="absorb", phase=phase, sizes=heads, weights=("kv_b",))
-        yield Site(op="latent_attention", label="attention", phase=phase, sizes=heads)
-        yield Site(op="expand_value", label="expand", phase=phase, sizes=heads, weights=("kv_b",))
+        yield Site(op="absorb_query", label="absorb", phase=phase, sizes=latent, weights=("kv_b",))
+        yield Site(op="latent_attention", label="attention", phase=phase, sizes=latent)
+        yield Site(op="expand_value", label="expand", phase=phase, sizes=latent, weights=("kv_b",))
     else:
-        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, weights=("kv_b",))
+        yield Site(op="linear", label="kv_b", phase=phase, sizes=expand, options={"rows": "S"}, weights=("kv_b",))
         sizes = {"H": m.heads, "N": m.heads, "Q": m.qk_dim, "V": m.v_head_dim}
         yield Site(op="attention", label="attention", phase=phase, sizes=sizes)
+    if m.gate:
+        yield Site(op="linear", label="gate", phase=phase, sizes={"O": m.heads * m.v_head_dim, "I": D}, weights=("gate",))
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_head_dim}, weights=("o",))
 
 

@@ -45,6 +45,8 @@ class MoeFfn(PartSpec):
     latent_norm: Norm | None = None  #: of the experts' sum before the projection up
     shared_width: int = 0  #: width of the shared experts together; 0 where there is none
     shared_gate: bool = False  #: the shared experts are weighed by the sigmoid of a linear map
+    out_norm: Norm | None = None  #: of the result, shared experts included
+    apart: bool = False  #: the result is [T, 2, D], shared and routed experts apart, for a residual that adds them at different places
     shared_activation: Activation | None = None  #: of the shared experts; None: that of the routed ones
 
     @property
@@ -78,6 +80,8 @@ def tensors(f: MoeFfn, D: int) -> Iterator[TensorSpec]:
         yield from linears(f.shared_width, D, "shared.", gated=f.activation.gated)
     if f.shared_gate:
         yield TensorSpec(name="shared_gate", axes="OI", shape=(1, D), role="linear")
+    if f.out_norm:
+        yield TensorSpec(name="out_norm", axes="D", shape=(D,), role="norm")
 
 
 def state(f: MoeFfn, dtype: str) -> Iterator[StateSpec]:
@@ -103,6 +107,8 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
         yield from network_sites(f.shared_width, D, f.shared_activation or f.activation, phase, "shared.")
     if f.shared_gate:
         yield Site(op="linear", label="shared_gate", phase=phase, sizes={"O": 1, "I": D}, weights=("shared_gate",))
+    if f.out_norm:
+        yield norm_site(f.out_norm, "out_norm", phase, {"D": D})
 
 
 PART = Part(tensors=tensors, state=state, sites=sites)

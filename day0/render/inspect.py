@@ -39,6 +39,7 @@ def figures(report: InspectReport) -> list[tuple[str, str]]:
     rows = [
         ("computes in", " · ".join(what)),
         ("beside the stack", f"{model.prediction_layers} × prediction layer, {count(prediction)} parameters" if prediction else ""),
+        ("not run", ", ".join(f"{tower} tower, {count(weights)} parameters" for tower, weights in report.parameters.towers.items())),
         ("tokenizer", f"{token.file}{entries}" if token else "none"),
         ("chat template", report.template.file if report.template else "none"),
         ("configuration", f"{len(report.config.read)} keys read, {len(unread)} not"),

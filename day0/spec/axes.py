@@ -19,5 +19,7 @@ AXES = {
     "C": "width of a latent",
     "I": "input width of a linear map",
     "O": "output width of a linear map",
+    "M": "streams of the residual",
+    "J": "taps of a convolution",
     "W": "words of the vocabulary",
 }

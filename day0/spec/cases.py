@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -32,6 +33,10 @@ def cases(make: Callable[..., dict[str, Any]], **axes: tuple[Any, ...]) -> Calla
         for values in product(*axes.values()):
             sizes = dict(zip(axes, values, strict=True))
             name = "-".join(f"{axis}{value}" for axis, value in sizes.items())
-            yield Case(name=name, make=lambda dtype, name=name, sizes=sizes: make(Draw(name, dtype), **sizes))
+            yield Case(name=name, make=partial(_make, make, name, sizes))
 
     return generate
+
+
+def _make(make: Callable[..., dict[str, Any]], name: str, sizes: dict[str, Any], dtype: str) -> dict[str, Any]:
+    return make(Draw(name, dtype), **sizes)

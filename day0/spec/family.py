@@ -1,6 +1,6 @@
 """What a file in `families/` exports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from day0.spec.model import Model
@@ -15,3 +15,4 @@ class Family:
     recognises: frozenset[str]  #: values of `model_type`
     read: Callable[[Any], Model]  #: checkpoint.config.Config → Model
     names: Names  #: checkpoint ↔ canonical
+    fit: Callable[[Model, Collection[str]], Model] | None = None  #: what only the checkpoint's names tell: (model, names) → model

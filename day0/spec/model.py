@@ -85,6 +85,14 @@ class Prediction:
 
 
 @record
+class Tower:
+    """What turns another modality into embeddings, connector included: recognised, counted apart, not run."""
+
+    name: str  #: "vision", "audio"
+    prefixes: tuple[str, ...]  #: of its checkpoint names
+
+
+@record
 class Model:
     """A decoder: table, layers, final norm, head."""
 
@@ -100,6 +108,8 @@ class Model:
     embed_scale: float = 1.0  #: factor on embedding rows
     logit_scale: float = 1.0  #: factor on logits
     prediction: Prediction | None = None  #: extra prediction layers
+    towers: tuple[Tower, ...] = ()  #: of other modalities
+    unused: tuple[str, ...] = ()  #: regular expressions of tensors that the release stores and that its own code never reads
     read_keys: Mapping[str, str]  #: config key → who read it
     unread_keys: tuple[str, ...] = ()  #: config keys that nobody read
 

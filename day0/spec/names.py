@@ -16,6 +16,7 @@ class Cut:
     of: int = 1  #: parts on that axis
     interleaved: bool = False  #: parts alternate element by element instead of lying side by side
     transpose: bool = False  #: the last two axes are exchanged
+    padded: bool = False  #: more elements are stored than count: the first ones do
 
 
 @record
@@ -27,14 +28,18 @@ class Piece:
     cut: Cut | None = None  #: None when the whole tensor is taken
 
 
+Target = str | tuple[str | Cut, ...]
+
+
 @record
 class Names:
     """Patterns of one family; `{i}` is a layer, `{e}` an expert. Names carry no ".weight" where the release has it: both match."""
 
     layer: str  #: prefix of a layer, "model.layers.{i}."
-    tensors: Mapping[str, str | tuple[Cut, ...]]  #: checkpoint name in a layer → canonical name in a layer ("mixer.q")
+    tensors: Mapping[str, Target]  #: checkpoint name in a layer → canonical name in a layer ("mixer.q"); of several, those the layer has
     ends: Mapping[str, str]  #: checkpoint name outside the layers → "embed", "norm", "head"
     prefixes: tuple[str, ...] = ("",)  #: what may stand before every name, such as "language_model."
+    per_layer: int = 1  #: layers of the stack that one layer of the checkpoint holds; above 1, canonical names begin with "0.", "1.", …
     ignored: tuple[str, ...] = ()  #: regular expressions of tensors that carry no weight of the model (recomputable buffers)
 
     def resolve(self, stored: Iterator[str]) -> tuple[dict[str, list[Piece]], list[str]]:
@@ -65,7 +70,7 @@ class _Matcher:
         self._prefix = re.compile(f"(?:{prefix})")
         self._layer = re.compile(_pattern(names.layer))
         self._ignored = [re.compile(p) for p in names.ignored]
-        self._ends = names.ends
+        self._ends, self._per_layer = names.ends, names.per_layer
         self._plain = {k: v for k, v in names.tensors.items() if "{e}" not in k}
         self._experts = {k.replace("{e}", "{}"): v for k, v in names.tensors.items() if "{e}" in k}
 
@@ -99,9 +104,16 @@ class _Matcher:
                     target = self._experts.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", key))
                     expert = int(numbers[0])
             if target is not None:
-                return [(f"layers.{index}.{t}", Piece(source=name, expert=expert, cut=c)) for t, c in _targets(target)]
+                return [(self._canonical(index, t), Piece(source=name, expert=expert, cut=c)) for t, c in _targets(target)]
         return None
 
+    def _canonical(self, index: int, target: str) -> str:
+        if self._per_layer == 1:
+            return f"layers.{index}.{target}"
+        place, _, rest = target.partition(".")
+        return f"layers.{index * self._per_layer + int(place)}.{rest}"
 
-def _targets(target: str | tuple[Cut, ...]) -> list[tuple[str, Cut | None]]:
-    return [(target, None)] if isinstance(target, str) else [(cut.target, cut) for cut in target]
+
+def _targets(target: Target) -> list[tuple[str, Cut | None]]:
+    members = (target,) if isinstance(target, str) else target
+    return [(member, None) if isinstance(member, str) else (member.target, member) for member in members]

@@ -11,6 +11,11 @@ Growth = Literal["paged", "window", "compressed", "recurrent", "conv"]
 PAGED: Group = ("paged", 1, None)  # growth group of state that keeps one entry for every token
 
 
+def wide(dtype: str) -> str:
+    """Type of sums that go on for a whole sequence, where the model computes in `dtype`."""
+    return "float64" if dtype == "float64" else "float32"
+
+
 @record
 class StateSpec:
     """One piece of state of one layer."""

@@ -21,6 +21,24 @@ class Turn:
 
     cos_TR: Tensor  #: one column a pair of dimensions, float32
     sin_TR: Tensor  #: the same
+    frequencies_R: Tensor | None = None  #: radians a token, for angles at other positions
+    factor: float = 1.0  #: on cosine and sine
+
+    @classmethod
+    def of(cls, positions_T: Tensor, frequencies_R: Tensor, factor: float = 1.0) -> Turn:
+        """Angles at given positions."""
+        angles_TR = positions_T[:, None].float() * frequencies_R
+        return cls(angles_TR.cos() * factor, angles_TR.sin() * factor, frequencies_R, factor)
+
+    def at(self, positions_N: Tensor) -> Turn:
+        """The same rope at other positions, such as those of compressed entries."""
+        assert self.frequencies_R is not None
+        return Turn.of(positions_N, self.frequencies_R, self.factor)
+
+    @cached_property
+    def inverse(self) -> Turn:
+        """The rotation back."""
+        return Turn(self.cos_TR, -self.sin_TR, self.frequencies_R, self.factor)
 
     @cached_property
     def halves(self) -> tuple[Tensor, Tensor]:
@@ -66,6 +84,16 @@ class Segment:
         if run is not None:
             return flat.narrow(0, run * width, count)
         return pool[self.table_BP[b, : -(-count // width)]].flatten(0, 1)[:count]
+
+    def places(self, positions_TK: Tensor, width: int) -> Tensor:
+        """Places in a flattened pool of `width` tokens a page: each token's positions are those of its own sequence."""
+        return self.table_BP[self.sequences_T[:, None], positions_TK // width] * width + positions_TK % width
+
+    @cached_property
+    def sequences_T(self) -> Tensor:
+        """Row of each token's sequence, int64."""
+        counts = torch.tensor(self.queries, device=self.table_BP.device)
+        return torch.arange(len(self.queries), device=self.table_BP.device).repeat_interleave(counts)
 
     @property
     def longest(self) -> int:

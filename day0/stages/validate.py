@@ -20,6 +20,7 @@ from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
+from day0.engine.heap import return_freed_memory
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
@@ -70,6 +71,7 @@ def validate(
     maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
     task = Task(bench=Bench(release, maps), layers=chosen, until=until, inputs=inputs, ids=ids, progress=progress)
+    return_freed_memory()
     verdict, evidence = Verdict(), []
     for name, measure in climb(task):
         start = time.perf_counter()

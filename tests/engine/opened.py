@@ -1,5 +1,6 @@
 """Models of the zoo taken through inspect, plan-memory and map-ops, and started."""
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,11 +11,19 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from day0.checkpoint.config import Config
+from day0.engine import footprint
 from day0.engine.batch import Engine
-from day0.engine.release import Release
+from day0.engine.bind import Bound, Wrap
+from day0.engine.model import Forward
+from day0.engine.packed import Workspace
+from day0.engine.release import Release, recognise
 from day0.engine.score import score
+from day0.engine.state import State
 from day0.engine.text import Tokenizer
+from day0.engine.weights import open_weights
 from day0.spec.machine import Machine
+from day0.spec.model import Model
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
@@ -25,8 +34,16 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import plan_memory
+from tests.zoo.family import catalog
 
 CPU = torch.device("cpu")
+
+
+@cache
+def described(name: str) -> Model:
+    """A checkpoint of the zoo by its configuration alone; nothing is built."""
+    config = Config(copy.deepcopy(catalog()[name].keys))
+    return recognise(config)[1].read(config)
 
 
 @cache
@@ -57,6 +74,19 @@ def start(folder: Path, text: bool = False, change: Callable[[Release], None] | 
     if change:
         change(release)
     return Engine.start(release, plan, mapped, Tokenizer.open(folder) if text else None, CPU)
+
+
+def assembled(
+    folder: Path, *, wrap: Wrap | None = None, change: Callable[[Model], Model] = lambda model: model, dtype: str = "float32", **sizes: int
+) -> tuple[Forward, State]:
+    """The same without requests: operators wrapped, the model's description changed, the state of another size."""
+    _, mapped = planned(folder, load(dtype=dtype))
+    release = Release.open(folder)
+    sizes = {"pages": 50, "page_size": 16, "sequences": 5, "context": 160} | sizes
+    model = change(release.model)
+    state = State(model.layers, footprint.state(release.model, dtype, chunk=512, **sizes), device=CPU, **sizes)
+    bound = Bound(mapped.sites, Workspace(footprint.workspace(release, dtype), CPU), wrap)
+    return Forward(model, open_weights(release, dtype, "resident", CPU), bound, state), state
 
 
 @cache
@@ -108,9 +138,8 @@ def logits(engine: Engine, prompts: Iterable[Sequence[int]], **manner: int | Non
     return found
 
 
-def mixed(engine: Engine, prompts: Sequence[Sequence[int]], borders: Sequence[int], chunk: int) -> list[Tensor]:
+def mixed(forward: Forward, state: State, prompts: Sequence[Sequence[int]], borders: Sequence[int], chunk: int) -> list[Tensor]:
     """The same; tokens before a prompt's border are read in chunks, the others one by one, so that steps hold both phases."""
-    state, forward = engine.state, engine.forward
     admitted = [state.admit(len(prompt)) for prompt in prompts]
     found: list[list[Tensor]] = [[] for _ in prompts]
     phases = set()

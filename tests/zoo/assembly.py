@@ -6,7 +6,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from . import draw, folder, fp8, layout, reference, tokenizer
+from . import draw, folder, layout, reference, tokenizer
 from .cache import fingerprint, once
 from .family import catalog
 
@@ -17,8 +17,8 @@ def stored_tensors(name, family, seed):
     shapes = layout.released_shapes(family, config)
     tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings)
     if family.packing:
-        tensors = fp8.pack(tensors, family.packing)
-    if family.prediction:
+        tensors = folder.scheme(family).pack(tensors, family.packing)
+    if family.prediction and family.copies:
         copies = layout.prediction_copies(config.num_hidden_layers)
         tensors |= {copy: tensors[main].clone() for copy, main in copies.items()}
     return tensors

@@ -32,8 +32,8 @@ def location_and_scale(name, shape, tied):
         return (SHARP if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0), 0.2
     if name.endswith("embed_tokens.weight"):
         return 0.0, shape[1] ** -0.5 if tied else 1.0
-    fan_in = shape[1] ** -0.5
-    if name.endswith((".gate.weight", ".down_proj.weight", ".w2.weight", ".q_b_proj.weight")):
+    fan_in = shape[-1] ** -0.5
+    if name.endswith((".gate.weight", ".classifier.weight", ".down_proj.weight", ".w2.weight", ".q_b_proj.weight")):
         return 0.0, 2.0 * fan_in
     return 0.0, SHARP * fan_in if name.endswith((".q_proj.weight", ".k_proj.weight")) else fan_in
 

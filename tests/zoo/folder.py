@@ -3,7 +3,7 @@ import json
 
 from safetensors.torch import load_file, save_file
 
-from . import fp8, tokenizer
+from . import experts, fp8, tokenizer
 
 SHARDS = 2
 
@@ -12,12 +12,18 @@ def write_json(path, content):
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
+def scheme(family):
+    """The module that packs and unpacks the weights of a family."""
+    return experts if isinstance(family.packing, experts.Experts) else fp8
+
+
 def config_json(family, tensors):
     """Content of config.json: the released keys of the family, token ids, dtype, and the quantisation if any."""
     content = dict(architectures=[family.model_class]) | family.keys | tokenizer.CONFIG_IDS
     content |= dict(torch_dtype="bfloat16", use_cache=True)
     if family.packing:
-        content["quantization_config"] = fp8.signature(family.packing, tensors)
+        stated = fp8.signature(family.packing, tensors) if scheme(family) is fp8 else experts.signature(family.packing)
+        content |= dict(quantization_config=stated) if stated else {}
     return content
 
 
@@ -48,6 +54,9 @@ def write_checkpoint(folder, family, tensors):
     """Everything but the reference results."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", config_json(family, tensors))
+    beside = experts.sidecar(family.packing) if scheme(family) is experts else None
+    if beside:
+        write_json(folder / "hf_quant_config.json", beside)
     ends = [tokenizer.IDS["eos"], tokenizer.IDS["turn"]]
     write_json(folder / "generation_config.json", dict(
         bos_token_id=tokenizer.IDS["bos"], eos_token_id=ends, pad_token_id=tokenizer.IDS["pad"], do_sample=False))

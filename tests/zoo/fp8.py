@@ -71,9 +71,9 @@ def pack(tensors, packing):
     return packed
 
 
-def unpack(tensors, block):
+def unpack(tensors, packing):
     """Inverse of `pack`: float32 in place of codes and scales, checked against `by_bits`."""
-    plain = {}
+    plain, block = {}, packing.block
     for name, value in tensors.items():
         if name.endswith("_scale_inv"):
             continue

@@ -49,12 +49,15 @@ def released_shapes(family, config):
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
+        if family.without and re.search(family.without, name):
+            continue
         for ours, released in family.renames.items():
             name = name.replace(ours, released)
-        if FUSED.fullmatch(name) and not family.fused:
+        if family.expert and FUSED.fullmatch(name):
             shapes |= split_experts(name, tuple(tensor.shape), family.expert)
         else:
             shapes[name] = tuple(tensor.shape)
+    shapes |= family.extra
     if family.prediction:
         shapes |= prediction_layer(shapes, config.num_hidden_layers, config.hidden_size)
     return shapes

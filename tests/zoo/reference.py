@@ -9,16 +9,20 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import folder as files
-from . import fp8, layout, tokenizer
+from . import layout, tokenizer
 from .draw import generator
 
 TEXTS = {5: "Routers", 37: "Each token visits a few of the experts; the others rest"}
 RANDOM = 130
 NEW_TOKENS = 8
+MASKED = -1e30
 
 
 class TopkMargin(TorchDispatchMode):
-    """While active, `smallest` is the least distance between the last kept and the first rejected score of any top-k."""
+    """While active, `smallest` is the least distance between the last kept and the first rejected score of any top-k.
+
+    Scores that a causal mask took to minus infinity, or near it, are no candidates.
+    """
 
     def __init__(self):
         super().__init__()
@@ -32,8 +36,8 @@ class TopkMargin(TorchDispatchMode):
     def see(self, scores, k, dim=-1):
         if scores.shape[dim] > k:
             ranked = scores.sort(dim=dim, descending=True).values
-            gaps = ranked.select(dim, k - 1) - ranked.select(dim, k)
-            self.smallest = min(self.smallest, gaps.min().item())
+            gaps = (ranked.select(dim, k - 1) - ranked.select(dim, k))[ranked.select(dim, k) > MASKED]
+            self.smallest = min([self.smallest, *gaps.flatten().tolist()])
 
 
 def prompts(vocabulary):
@@ -48,11 +52,11 @@ def prompts(vocabulary):
 def read(folder, family):
     """The model of a folder in float32; fails on tensors that are missing, misshapen or not known to transformers."""
     keys = json.loads((folder / "config.json").read_text())
-    if "quantization_config" in keys:
-        block = keys.pop("quantization_config")["weight_block_size"]
+    if family.packing:
+        keys.pop("quantization_config", None)
         with tempfile.TemporaryDirectory() as plain:
             shutil.copy(folder / "generation_config.json", plain)
-            files.write_shards(Path(plain), fp8.unpack(files.read_shards(folder), block))
+            files.write_shards(Path(plain), files.scheme(family).unpack(files.read_shards(folder), family.packing))
             return load(Path(plain), family, keys)
     return load(folder, family, keys)
 
@@ -63,7 +67,7 @@ def load(folder, family, keys):
     model, found = getattr(transformers, family.model_class).from_pretrained(
         folder, config=config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
         output_loading_info=True)
-    beyond = f"model.layers.{config.num_hidden_layers}."
+    beyond = f"model.layers.{config.get_text_config().num_hidden_layers}."
     unknown = [name for name in found["unexpected_keys"] if not name.startswith(beyond)]
     assert not (found["missing_keys"] or found["mismatched_keys"] or unknown), found
     return model.eval()
@@ -95,7 +99,7 @@ def cached_greedy(model, ids):
 def topk_margin(model):
     """Least margin of any top-k choice on the prompts, without their continuations."""
     with TopkMargin() as seen:
-        for ids in prompts(model.config.vocab_size).values():
+        for ids in prompts(model.config.get_text_config().vocab_size).values():
             logits(model, ids)
     return seen.smallest
 

@@ -26,9 +26,10 @@ class ModelRow(Strict):
 class ParameterRow(Strict):
     """Counts of weights; scales and other companions are not counted."""
 
-    total: int = Field(description="weights of the model, prediction layers left out")
+    total: int = Field(description="weights of the model, prediction layers and towers left out")
     active: int | None = Field(description="weights that one token's pass reads; null when the structure is not known")
     prediction: int = Field(description="weights of extra prediction layers")
+    towers: dict[str, int] = Field(description='tower of another modality ("vision") → its weights, connector included; it is not run')
     definition: str = Field(description="how they were counted")
 
 
@@ -38,7 +39,9 @@ class ByteRow(Strict):
     total: int = Field(description="all tensors, each once, scales included, bytes")
     by_dtype: dict[str, int] = Field(description="safetensors number type → bytes")
     by_format: dict[str, int] = Field(description='file name in day0/formats/ → bytes; "unread" for what no format reads')
-    by_role: dict[str, int] = Field(description='role → bytes; "prediction", "ignored", "unclaimed", "unread" for what is not in the stack')
+    by_role: dict[str, int] = Field(
+        description='role → bytes; "prediction", "towers", "ignored", "unclaimed", "unread" for what is not in the stack'
+    )
 
 
 class LayerRow(Strict):

@@ -4,7 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="GptOssConfig",
     model_class="GptOssForCausalLM",
-    fused=True,
+    expert=None,
     seed=16,
     keys=dict(
         model_type="gpt_oss", vocab_size=299, hidden_size=60, intermediate_size=36, num_hidden_layers=4, num_attention_heads=6,

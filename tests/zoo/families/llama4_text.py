@@ -6,7 +6,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="Llama4TextConfig",
     model_class="Llama4ForCausalLM",
-    fused=True,
+    expert=None,
     seed=31,
     keys=dict(
         model_type="llama4_text", vocab_size=305, hidden_size=56, intermediate_size=36, intermediate_size_mlp=92, num_hidden_layers=4,

@@ -1,0 +1,32 @@
+"""Kimi K2.5, K2.6 and K2.7: the decoder of Kimi K2 beside a vision tower, described by `text_config`."""
+
+from dataclasses import replace
+
+from day0.checkpoint.config import Config
+from day0.checkpoint.nested import read_text
+from day0.families import deepseek_v3
+from day0.spec.family import Family
+from day0.spec.model import Model, Tower
+from day0.spec.names import Names
+
+VISION = Tower(name="vision", prefixes=("vision_tower.", "mm_projector.", "model.vision_tower.", "model.mm_projector."))
+VISUAL = (
+    "vision_config", "ignore_index", "media_placeholder_token_id", "image_token_id", "video_token_id", "vision_start_token_id",
+    "vision_end_token_id", "projection_hidden_size", "use_unified_vision_chunk", "video_placeholder",
+)  # fmt: skip
+
+
+def read(config: Config) -> Model:
+    config.book(VISUAL, "nothing: the vision tower is not run")
+    return replace(read_text(config, deepseek_v3.read, VISION), family="kimi_k25")
+
+
+NAMES = Names(
+    layer=deepseek_v3.NAMES.layer,
+    tensors=deepseek_v3.NAMES.tensors,
+    ends=deepseek_v3.NAMES.ends,
+    prefixes=("language_model.",),
+    ignored=deepseek_v3.NAMES.ignored,
+)
+
+FAMILY = Family(recognises=frozenset({"kimi_k25"}), read=read, names=NAMES)

@@ -1,0 +1,103 @@
+"""What the arguments of an operator call say: its axis sizes, the site it stands for, and the same numbers in float64."""
+
+import re
+from dataclasses import is_dataclass, replace
+from inspect import signature
+from typing import Any
+
+from torch import Tensor
+
+from day0.spec.ops import Op, Phase, Site
+from day0.spec.step import Segment, Turn
+
+SCALARS = {"top_k": "K", "v_dim": "V"}  # arguments that are the size of an axis
+
+
+def is_array(value: Any) -> bool:
+    """A tensor, what stands for one (packed weights, angles), several of them, or the absence of one."""
+    return value is None or hasattr(value, "shape") or isinstance(value, Turn) or is_group(value)
+
+
+def is_group(value: Any) -> bool:
+    """Several weights with one input."""
+    return hasattr(value, "members") or (isinstance(value, tuple) and all(isinstance(one, Tensor) for one in value))
+
+
+def shape(value: Any) -> tuple[int, ...]:
+    """Of a group: as if its members were one. Of angles: those of the dimensions that they turn."""
+    if isinstance(value, Turn):
+        return (value.cos_TR.shape[0], 2 * value.cos_TR.shape[1])
+    if is_group(value):
+        shapes = [tuple(one.shape) for one in value]
+        return (sum(one[0] for one in shapes), *shapes[0][1:])
+    return tuple(value.shape)
+
+
+def letters(axes: str) -> list[str]:
+    """The axes of "PS(C+R)" are P, S and C+R."""
+    return [inner or letter for inner, letter in re.findall(r"\(([^)]*)\)|([A-Z])", axes)]
+
+
+def bound(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Parameter → argument."""
+    return dict(signature(op.reference).bind(*args, **kwargs).arguments)
+
+
+def sizes(op: Op, arguments: dict[str, Any]) -> dict[str, int]:
+    """Axis letter → elements, by the declared axes of the arguments. AssertionError when two arguments disagree."""
+    arrays = [value for value in arguments.values() if is_array(value)]
+    found = {SCALARS[name]: value for name, value in arguments.items() if name in SCALARS}
+    for axes, value in zip(op.inputs.values(), arrays, strict=False):
+        if value is None:
+            continue
+        names, elements = letters(axes), shape(value)
+        assert len(elements) >= len(names), f"{axes} for {elements}"
+        for letter, count in zip(names, elements[len(elements) - len(names) :], strict=True):
+            if len(letter) == 1:
+                assert found.setdefault(letter, count) == count, f"{op.name}: {letter} is {found[letter]} and {count}"
+    return found
+
+
+def site(op: Op, arguments: dict[str, Any], dtype: str, phase: Phase) -> Site:
+    """The call as a kernel is asked about it: optional arrays count by whether they are there."""
+    options: dict[str, Any] = {name: value for name, value in arguments.items() if not is_array(value) and not isinstance(value, Segment)}
+    options |= {name: value is not None for name, value in arguments.items() if value is None or isinstance(value, tuple)}
+    rule = options.get("rule")
+    if rule is not None:
+        options["score"] = rule.score
+    return Site(op=op.name, label="case", phase=phase, sizes=sizes(op, arguments), options=options, dtype=dtype)
+
+
+def phases(arguments: dict[str, Any]) -> tuple[Phase, ...]:
+    """Those that a call with these arguments can be in."""
+    segment = next((value for value in arguments.values() if isinstance(value, Segment)), None)
+    return ("prefill", "decode") if segment is None else (segment.phase,)
+
+
+def mapped(value: Any, change: Any) -> Any:
+    """`value` with `change` applied to every tensor in it."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(mapped(one, change) for one in value)
+    if isinstance(value, Turn):
+        return Turn(change(value.cos_TR), change(value.sin_TR))
+    if isinstance(value, dict):
+        return {name: mapped(one, change) for name, one in value.items()}
+    if isinstance(value, Segment):
+        return replace(value, shared={})
+    return value
+
+
+def widened(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same numbers in float64."""
+    return mapped(arguments, lambda x: x.double() if x.is_floating_point() else x)
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """Every tensor in `value`."""
+    found: list[Tensor] = []
+    mapped(value, found.append)
+    if is_dataclass(value) and not isinstance(value, Turn | type):
+        found += [one for one in vars(value).values() if isinstance(one, Tensor)]
+    return found

@@ -1,0 +1,95 @@
+"""Every family reads the checkpoints of its kind without a rest, and counts released models as their makers do."""
+
+import copy
+from functools import cache
+from math import prod
+
+import pytest
+import torch
+import transformers
+
+from day0.checkpoint.config import Config
+from day0.engine.release import Release, recognise, specs
+from day0.spec.family import Family
+from day0.spec.registry import blocks, families, formats, parts
+from tests.conformance.published import RELEASES
+from tests.zoo import checkpoint, names
+
+
+@cache
+def release(name: str) -> Release:
+    return Release.open(checkpoint(name))
+
+
+@pytest.mark.parametrize("name", names())
+def test_nothing_is_missing_and_nothing_is_left_over(name: str) -> None:
+    found = release(name)
+    found.require_complete()
+    assert (found.missing, found.unclaimed) == ([], [])
+    assert found.model.unread_keys == ()
+    expected = found.checkpoint.config.data.get("num_nextn_predict_layers") or 0
+    assert (found.model.prediction.count if found.model.prediction else 0) == expected
+    assert bool(found.prediction) == bool(expected)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_stored_number_is_used_once(name: str) -> None:
+    """The weights of the model have as many elements as the checkpoint tensors that they come from, and no part of one has two owners."""
+    found = release(name)
+    owners: dict[tuple[str, int, int], str] = {}
+    for canonical, located in found.tensors.items():
+        for piece, stored in located.pieces:
+            key = (stored.name, piece.cut.axis if piece.cut else -1, piece.cut.part if piece.cut else 0)
+            assert owners.setdefault(key, canonical) == canonical, f"{stored.name} is {owners[key]} and {canonical}"
+    sources = {source for source, _, _ in owners}
+    assert sources | set(found.prediction) == found.checkpoint.stored.keys()
+    assert sum(spec.count for _, spec in specs(found.model)) == sum(prod(found.checkpoint.stored[source].shape) for source in sources)
+
+
+@pytest.mark.parametrize("name", names())
+def test_names_go_both_ways(name: str) -> None:
+    """The checkpoint tensors of a canonical name, each resolved alone, lead back to it and to the same expert."""
+    found = release(name)
+    for canonical, located in found.tensors.items():
+        for piece, stored in located.pieces:
+            again, rest = found.family.names.resolve(iter([stored.name]))
+            assert rest == []
+            assert canonical in again and piece in again[canonical]
+
+
+def test_every_family_has_a_checkpoint() -> None:
+    assert {release(name).model.family for name in names()} == set(families().names())
+
+
+def test_no_two_families_recognise_the_same() -> None:
+    known = [kind for _, family in families().items() for kind in family.recognises]
+    assert len(set(known)) == len(known)
+
+
+@pytest.mark.parametrize("name", families().names())
+def test_a_family_says_what_is_there(name: str) -> None:
+    """Names lead to weights that parts know; parts, blocks and formats of its checkpoints have files."""
+    family: Family = families().get(name)
+    assert family.recognises
+    mine = [release(one) for one in names() if release(one).model.family == name]
+    assert {recognise(one.checkpoint.config)[0] for one in mine} == {name}
+    kinds = {part.kind for one in mine for layer in one.model.layers for _, part in layer.parts()}
+    assert kinds <= set(parts().names()) and kinds <= set(blocks().names())
+    assert {stored.format for one in mine for stored in one.checkpoint.stored.values()} <= set(formats().names())
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_counts_of_released_models(name: str) -> None:
+    """As published; and to the last weight as many as transformers allocates."""
+    published = RELEASES[name]
+    config = Config(copy.deepcopy(published.config))
+    model = recognise(config)[1].read(config)
+    weights = [spec for _, spec in specs(model)]
+    total, active = sum(spec.count for spec in weights), sum(spec.active for spec in weights)
+    for count, figure in ((total, published.total), (active, published.active)):
+        digits = len(figure.partition(".")[2])
+        assert f"{count / 1e9:.{digits}f}" == figure, published.source
+    own = {key: value for key, value in copy.deepcopy(published.config).items() if key != "model_type"}
+    with torch.device("meta"):
+        theirs = getattr(transformers, published.model_class)(getattr(transformers, published.config_class)(**own))
+    assert total == sum(tensor.numel() for tensor in theirs.state_dict().values())
