@@ -61,7 +61,8 @@ def sizes(op: Op, arguments: dict[str, Any]) -> dict[str, int]:
 def site(op: Op, arguments: dict[str, Any], dtype: str, phase: Phase) -> Site:
     """The call as a kernel is asked about it: optional arrays count by whether they are there."""
     options: dict[str, Any] = {name: value for name, value in arguments.items() if not is_array(value) and not isinstance(value, Segment)}
-    options |= {name: value is not None for name, value in arguments.items() if value is None or isinstance(value, tuple)}
+    optional = {name for name, parameter in signature(op.reference).parameters.items() if parameter.default is None}
+    options |= {name: value is not None for name, value in arguments.items() if name in optional and is_array(value)}
     rule = options.get("rule")
     if rule is not None:
         options["score"] = rule.score

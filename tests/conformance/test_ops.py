@@ -12,6 +12,7 @@ from day0.spec.axes import AXES
 from day0.spec.machine import Machine
 from day0.spec.ops import Budget, Case, Op
 from day0.spec.registry import backends, kernels, ops
+from day0.spec.state import PAGED, Group
 from day0.spec.step import Segment
 from tests.conformance.arguments import is_array, letters, mapped, phases, site, sizes, tensors, widened
 
@@ -159,20 +160,21 @@ def test_the_rest_of_the_state_is_not_read(function: str, machine: Machine) -> N
         seen += 1
         right, start = call(**made), 0
         for b, count in enumerate(segment.queries):
-            found = call(**{name: alone(name, value, segment, b) for name, value in mapped(made, lambda x: x).items()})
+            group = PAGED if made.get("window") is None else ("window", 1, made["window"])
+            found = call(**{name: alone(name, value, segment, b, group) for name, value in mapped(made, lambda x: x).items()})
             torch.testing.assert_close(found[start : start + count], right[start : start + count], msg=f"{case.name}, sequence {b}")
             start += count
     if not seen:
         pytest.skip(f"{function} refuses every case here")
 
 
-def alone(name: str, value: Any, segment: Segment, b: int) -> Any:
+def alone(name: str, value: Any, segment: Segment, b: int, group: Group) -> Any:
     """Pages with nothing but the entries of sequence `b`."""
     if "pages" not in name:
         return value
     numbers = torch.arange(value.shape[0] * value.shape[1]).view(value.shape[:2])
     kept = torch.zeros(numbers.numel(), dtype=torch.bool)
-    kept[segment.entries(numbers, b, ("paged", 1, None))] = True
+    kept[segment.entries(numbers, b, group)] = True
     return value.masked_fill(~kept.view(*numbers.shape, *[1] * (value.dim() - 2)), float("nan"))
 
 
