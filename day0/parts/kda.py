@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from day0.spec.model import Norm, PartSpec, TensorSpec
+from day0.spec.model import Norm, PartSpec, Split, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
 from day0.spec.record import record
@@ -35,7 +35,7 @@ class Kda(PartSpec):
 
 def tensors(m: Kda, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.inputs.items():
-        split = "none" if name.endswith("_a") else "column"
+        split: Split = "none" if name.endswith("_a") else "column"
         yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split=split, group="inputs")
     for name in ("q_conv", "k_conv", "v_conv"):
         shape = (m.width, m.taps)

@@ -8,6 +8,7 @@ from day0.spec.part import Part
 from day0.spec.record import record
 from day0.spec.state import StateSpec
 
+
 @record
 class PreNorm(PartSpec):
     """One norm for the mixer and one for the feed-forward network."""

@@ -18,7 +18,7 @@ def stored_tensors(name, family, seed):
     tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings)
     if family.packing:
         tensors = folder.scheme(family).pack(tensors, family.packing)
-    if family.prediction:
+    if family.prediction and family.copies:
         copies = layout.prediction_copies(config.num_hidden_layers)
         tensors |= {copy: tensors[main].clone() for copy, main in copies.items()}
     return tensors

@@ -28,17 +28,22 @@ class Family:
 
     `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
     `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
-    of an expert in the order gate, up, down. `prediction` asks for one extra prediction layer beyond the last decoder
-    layer. `seed` was chosen for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
+    of an expert in the order gate, up, down; None leaves them fused. In-memory names in which the expression `without` is
+    found are left out, and the released names and shapes `extra` are stored on top. `prediction` asks for one extra prediction layer beyond the last decoder
+    layer, `copies` says whether that repeats embedding and head. `seed` was chosen for wide top-k margins;
+    `python -m tests.zoo --search 20 NAME` compares seeds.
     """
     config_class: str
     model_class: str
     keys: dict
     seed: int = 0
     renames: dict = field(default_factory=dict)
-    expert: tuple[str, str, str] = GATED_EXPERT
+    expert: tuple[str, str, str] | None = GATED_EXPERT
     prediction: bool = False
     packing: Packing | Experts | None = None
+    copies: bool = True
+    without: str = ""
+    extra: dict = field(default_factory=dict)
 
 
 @functools.cache

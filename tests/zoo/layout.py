@@ -5,7 +5,7 @@ import re
 import torch
 import transformers
 
-FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
+FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)")
 
 
 def model_config(family, keys):
@@ -22,7 +22,7 @@ def split_experts(name, shape, expert):
     prefix, kind = FUSED.fullmatch(name).groups()
     experts, rows, columns = shape
     gate, up, down = expert
-    parts = (down,) if kind == "down_proj" else (gate, up)
+    parts = {"down_proj": (down,), "up_proj": (up,)}.get(kind, (gate, up))
     return {f"{prefix}.{e}.{part}.weight": (rows // len(parts), columns) for e in range(experts) for part in parts}
 
 
@@ -49,12 +49,15 @@ def released_shapes(family, config):
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
+        if family.without and re.search(family.without, name):
+            continue
         for ours, released in family.renames.items():
             name = name.replace(ours, released)
-        if FUSED.fullmatch(name):
+        if family.expert and FUSED.fullmatch(name):
             shapes |= split_experts(name, tuple(tensor.shape), family.expert)
         else:
             shapes[name] = tuple(tensor.shape)
+    shapes |= family.extra
     if family.prediction:
         shapes |= prediction_layer(shapes, config.num_hidden_layers, config.hidden_size)
     return shapes
