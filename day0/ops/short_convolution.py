@@ -8,16 +8,16 @@ from day0.spec.ops import Budget, Cost, Op, Site
 
 
 def short_convolution(
-    x_TC: "torch.Tensor", weight_CJ: "torch.Tensor", carried_BJC: "torch.Tensor", queries: tuple[int, ...],
+    x_TC: "torch.Tensor", weight_CJ: "torch.Tensor", carried_BSC: "torch.Tensor", queries: tuple[int, ...],
     bias_C: "torch.Tensor | None" = None,
 ) -> "tuple[torch.Tensor, torch.Tensor]":  # fmt: skip
-    """→ ([T, C], the new `carried_BJC`): `carried_BJC` are the last J - 1 inputs of each sequence, `queries` its new tokens.
+    """→ ([T, C], the new `carried_BSC`): `carried_BSC` are the last J - 1 inputs of each sequence, `queries` its new tokens.
 
     The last tap meets the current token.
     """
     taps_CJ = wide(weight_CJ)
     outputs, carried = [], []
-    for new_TC, before_JC in zip(x_TC.split(queries), carried_BJC, strict=True):
+    for new_TC, before_JC in zip(x_TC.split(queries), carried_BSC, strict=True):
         inputs = torch.cat((before_JC.to(new_TC.dtype), new_TC))
         y_TC = torch.einsum("tcj,cj->tc", wide(inputs).unfold(0, taps_CJ.shape[1], 1), taps_CJ)
         outputs.append(functional.silu(y_TC if bias_C is None else y_TC + bias_C))
@@ -27,7 +27,7 @@ def short_convolution(
 
 def make(draw: Draw, queries: tuple[int, ...], C: int, J: int, bias: bool) -> dict[str, Any]:
     return {
-        "x_TC": draw.normal(sum(queries), C), "weight_CJ": draw.normal(C, J), "carried_BJC": draw.normal(len(queries), J - 1, C),
+        "x_TC": draw.normal(sum(queries), C), "weight_CJ": draw.normal(C, J), "carried_BSC": draw.normal(len(queries), J - 1, C),
         "queries": queries, "bias_C": draw.normal(C) if bias else None,
     }  # fmt: skip
 
@@ -37,7 +37,7 @@ def cost(site: Site) -> Cost:
 
 
 OP = Op(
-    name="short_convolution", reference=short_convolution, inputs={"x": "TC", "weight": "CJ", "carried": "BJC", "bias": "C"},
-    outputs={"y": "TC", "carried": "BJC"}, layer="domain", budget=Budget(rounds=2, accumulations=8, special=4), cost=cost,
+    name="short_convolution", reference=short_convolution, inputs={"x": "TC", "weight": "CJ", "carried": "BSC", "bias": "C"},
+    outputs={"y": "TC", "carried": "BSC"}, layer="domain", budget=Budget(rounds=2, accumulations=8, special=4), cost=cost,
     cases=cases(make, queries=((1,), (1, 1, 1), (2, 63, 1)), C=(60, 128), J=(2, 4), bias=(False, True)),
 )  # fmt: skip

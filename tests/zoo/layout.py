@@ -5,7 +5,7 @@ import re
 import torch
 import transformers
 
-FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
+FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)")
 
 
 def model_config(family, keys):
@@ -22,7 +22,7 @@ def split_experts(name, shape, expert):
     prefix, kind = FUSED.fullmatch(name).groups()
     experts, rows, columns = shape
     gate, up, down = expert
-    parts = (down,) if kind == "down_proj" else (gate, up)
+    parts = {"down_proj": (down,), "up_proj": (up,)}.get(kind, (gate, up))
     return {f"{prefix}.{e}.{part}.weight": (rows // len(parts), columns) for e in range(experts) for part in parts}
 
 
