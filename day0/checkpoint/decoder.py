@@ -26,7 +26,7 @@ GENERATION = (
 
 
 def decoder(
-    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None,
+    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm | None, prediction: Prediction | None = None,
     context: str = "max_position_embeddings",
 ) -> Model:  # fmt: skip
     """Table, head and context around `layers`; `context` is the key of the last. Keys for training or token handling are booked as such."""
