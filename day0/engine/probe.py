@@ -102,7 +102,8 @@ class Probe:
         residual = model.layers[-1].residual
         collapse = self._ends("prefill", "collapse")
         x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
-        x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
+        if model.norm is not None:
+            x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
         starts = range(0, model.vocab, footprint.HEAD_ROWS)
         pieces = [ops.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
         return torch.cat(pieces, dim=-1) * model.logit_scale
