@@ -7,6 +7,7 @@ from torch import Tensor
 
 from day0.parts.compressed_attention import CompressedAttention
 from day0.spec.block import MixerBlock
+from day0.spec.rope import Rope
 from day0.spec.step import Segment, Turn
 
 
@@ -41,7 +42,7 @@ def compress(x_TD: Tensor, latent_TC: Tensor, m: CompressedAttention, w: Any, st
         whole_NSC = complete(rows_TC, f"{name}_tail", m.every, m.every if m.overlap else 0, state, segment)
         values, gates, bias = runs(whole_NSC, getattr(w, f"{name}_bias"), m.overlap)
         entries_NQ = ops.rms_norm(ops.gated_pool(values, gates, bias), getattr(w, f"{name}_norm"), m.norm.eps, m.norm.plus_one)
-        state.append(name, rotated(entries_NQ[:, None], entry_turn(m, segment), m, ops)[:, 0], segment)
+        state.append(name, rotated(entries_NQ[:, None], entry_turn(m.rope, m.every, segment), m, ops)[:, 0], segment)
     if m.indexer is None:
         return None
     q_THQ = ops.linear(latent_TC, w.index_q).unflatten(-1, (m.indexer.heads, m.indexer.dim))
@@ -87,15 +88,16 @@ def runs(rows_NSC: Tensor, bias: Tensor, overlap: bool) -> tuple[Tensor, Tensor,
     return both[:, :, 0], both[:, :, 1], torch.cat(bias.chunk(2, dim=-1))
 
 
-def entry_turn(m: CompressedAttention, segment: Segment) -> Turn:
+def entry_turn(rope: Rope, every: int, segment: Segment) -> Turn:
     """Angles at the first token of each entry that the step completes; all layers with runs of the same length share them."""
-    key = ("entry turn", m.rope, m.every)
+    key = ("entry turn", rope, every)
     if key not in segment.shared:
         spans = zip(segment.queries, segment.lengths, strict=True)
-        starts = [n * m.every for count, length in spans for n in range((length - count) // m.every, length // m.every)]
+        starts = [n * every for count, length in spans for n in range((length - count) // every, length // every)]
         positions_N = torch.tensor(starts, dtype=torch.int64, device=segment.positions_T.device)
-        segment.shared[key] = segment.rotary[m.rope].at(positions_N)
-    return segment.shared[key]
+        segment.shared[key] = segment.rotary[rope].at(positions_N)
+    turn: Turn = segment.shared[key]
+    return turn
 
 
 BLOCK = MixerBlock(prefill=run, decode=run)

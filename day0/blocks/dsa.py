@@ -7,6 +7,7 @@ from torch import Tensor
 
 from day0.blocks import mla
 from day0.blocks.compressed_attention import complete
+from day0.blocks.qsa import with_tail
 from day0.parts.dsa import Dsa, Indexer
 from day0.spec.block import MixerBlock
 from day0.spec.step import Segment
@@ -45,11 +46,7 @@ def select(q_THQ: Tensor, weights_TH: Tensor, d: Dsa, i: Indexer, state: Any, se
     if i.pool == 1:
         return ops.index_select(ops.index_scores(q_THQ, weights_TH, state.pages("index_keys"), segment), d.top_k)
     pools_TK = ops.choose_entries(q_THQ, weights_TH, state.pages("index_keys"), segment, i.pool, d.top_k // i.pool, 1.0)
-    place_P = torch.arange(i.pool, device=pools_TK.device)
-    chosen_TKP = (pools_TK[..., None] * i.pool + place_P).masked_fill(pools_TK[..., None] < 0, -1)
-    at_T1 = segment.positions_T[:, None]
-    tail_TP = (at_T1 + 1) // i.pool * i.pool + place_P[:-1]
-    return torch.cat((chosen_TKP.flatten(1), tail_TP.masked_fill(tail_TP > at_T1, -1)), dim=-1)
+    return with_tail(pools_TK, i.pool, segment)
 
 
 def index(x_TD: Tensor, query_TC: Tensor, d: Dsa, i: Indexer, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:

@@ -1,5 +1,6 @@
 """Grouped-query attention over paged keys and values, its output gated."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,16 @@ from day0.spec.step import Segment
 
 def run(x_TD: Tensor, m: GatedAttention, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
     """Both phases: what differs is the kernel that `paged_attention` is bound to."""
+    def attend(q_THQ: Tensor) -> Tensor:
+        return ops.paged_attention(q_THQ, state.pages("k"), state.pages("v"), segment, m.scale)
+
+    return attended(x_TD, m, w, state, segment, ops, attend)
+
+
+def attended(
+    x_TD: Tensor, m: GatedAttention, w: Any, state: Any, segment: Segment, ops: Any, attend: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Everything around the attention itself, which `attend` gives for the queries once keys and values are in the state."""
     q, k, v = ops.linear(x_TD, w.qkv, w.qkv_bias if m.bias else None).split(tuple(m.widths.values()), dim=-1)
     q_THQ, gate_THV = q.unflatten(-1, (m.heads, m.qk_dim + m.v_dim)).split((m.qk_dim, m.v_dim), dim=-1)
     k_TNQ = k.unflatten(-1, (m.kv_heads, m.qk_dim))
@@ -23,7 +34,7 @@ def run(x_TD: Tensor, m: GatedAttention, w: Any, state: Any, segment: Segment, o
         q_THQ, k_TNQ = qk.split((m.heads, m.kv_heads), dim=1)
     state.append("k", k_TNQ, segment)
     state.append("v", v.unflatten(-1, (m.kv_heads, m.v_dim)), segment)
-    o_THV = ops.paged_attention(q_THQ, state.pages("k"), state.pages("v"), segment, m.scale)
+    o_THV = attend(q_THQ)
     return ops.linear((o_THV * gate_THV.sigmoid()).flatten(1), w.o, w.o_bias if m.out_bias else None)
 
 

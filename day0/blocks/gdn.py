@@ -23,7 +23,7 @@ def run(x_TD: Tensor, m: Gdn, w: Any, state: Any, segment: Segment, ops: Any) ->
     beta_TN = wide(beta_TN).sigmoid()
     o_TNV, memory = ops.delta_rule(q_THQ, k_THQ, v_TNV, decay_TNQ, beta_TN, state.read("memory", segment), segment.queries)
     state.write("memory", memory, segment)
-    return ops.linear(ops.gated_rms_norm(o_TNV, z_TNV, w.o_norm, m.norm.eps, "silu").flatten(1), w.o)
+    return ops.linear(ops.gated_rms_norm(o_TNV, z_TNV, w.o_norm, m.norm.eps, m.gate).flatten(1), w.o)
 
 
 def project(x_TD: Tensor, m: Gdn, w: Any, ops: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as functional
 from torch import Tensor
 
 from day0.parts.gqa import Gqa, Temperature
@@ -25,7 +26,9 @@ def run(x_TD: Tensor, m: Gqa, w: Any, state: Any, segment: Segment, ops: Any) ->
     sinks_H = w.sinks if m.sinks else None
     o_THV = ops.paged_attention(q_THQ, state.pages("k"), state.pages("v"), segment, m.scale, sinks_H, m.window, m.chunked)
     if m.gate:
-        o_THV = o_THV * ops.linear(x_TD, w.gate).sigmoid().unflatten(-1, (m.heads, -1))
+        gate = ops.linear(x_TD, w.gate)
+        gate = gate.sigmoid() if m.gate_function == "sigmoid" else functional.softplus(gate)
+        o_THV = o_THV * gate.unflatten(-1, (m.heads, -1))
     return ops.linear(o_THV.flatten(1), w.o, w.o_bias if m.out_bias else None)
 
 

@@ -14,7 +14,7 @@ TRAINING = (
 
 
 def decoder(
-    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm, prediction: Prediction | None = None,
+    config: Config, *, family: str, layers: Sequence[Layer], norm: Norm | None, prediction: Prediction | None = None,
     context: str = "max_position_embeddings", tied: bool = False,
 ) -> Model:  # fmt: skip
     """Table, head and context around `layers`; `context` is the key of the last, `tied` the family's default of `tie_word_embeddings`.

@@ -19,3 +19,11 @@ def layer_kinds(config: Config, known: Collection[str], default: Sequence[str], 
         if kind not in known:
             raise Day0Error(f"{key} {str(kind)[:60]!r} is not supported by this family", config.path, hint=f"known: {', '.join(known)}")
     return kinds[:count]
+
+
+def positive(config: Config, key: str, default: int) -> int:
+    """A whole number above zero, by which something is divided."""
+    value = int(config.int(key, default))
+    if value < 1:
+        raise Day0Error(f"{key} is {value}, must be at least 1", config.path)
+    return value

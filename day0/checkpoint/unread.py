@@ -27,8 +27,14 @@ class Unread(NamedTuple):
         return not any(name in headers for name in self.names)
 
 
-def unread(checkpoint: Checkpoint) -> Iterator[Unread]:
-    """Every tensor that is left over and that some format knows by its name and type."""
+def unread(checkpoint: Checkpoint) -> list[Unread]:
+    """Every tensor that is left over and that some format knows by its name and type; companions are told with their weight."""
+    found = list(_left(checkpoint))
+    companions = {name for left in found for name in left.names}
+    return [left for left in found if left.header.name not in companions]
+
+
+def _left(checkpoint: Checkpoint) -> Iterator[Unread]:
     stored = checkpoint.stored.values()
     if sum(len(weight.parts) for weight in stored) == len(checkpoint.headers):
         return

@@ -26,9 +26,9 @@ def compare_layer(bench: Bench, index: int, stream_TD: Tensor) -> tuple[list[Evi
     for dtype, probe in bench.probes.items():
         truth, entering_TD = truths[dtype], stream_TD.to(dtype)
         forced = truth.selection.experts_TK if truth.selection else None
-        peer = None if dtype == torch.float32 else bench.own.layer(index, entering_TD, experts_TK=forced)
+        peer = None if dtype == torch.float32 else bench.own.layer(index, entering_TD, 0, forced, truth.indices_TK)
         for phase, chunks in runs(len(entering_TD)).items():
-            ours = probe.layer(index, entering_TD, forced, chunks)
+            ours = probe.layer(index, entering_TD, forced, chunks, indices_TK=truth.indices_TK)
             evidence += _parts(index, phase, dtype, ours, truth, peer)
             if truth.selection:
                 evidence.append(_selection(index, phase, dtype, ours, truth, peer))

@@ -14,7 +14,7 @@ ROWS = 16  # tokens whose logits are held at a time
 
 
 def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence]:
-    """Evidence for the logits, with the reference's choice of experts forced; and free, where there are experts."""
+    """Evidence for the logits, with the reference's choices forced (experts, positions to read); and free, where there are experts."""
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
     ways = (True, False) if bench.truth.routed else (True,)
     streams = {(dtype, forced): probe.embed(ids) for dtype, probe in bench.probes.items() for forced in ways}
@@ -22,10 +22,11 @@ def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Itera
         progress("model", index, bench.truth.layers)
         truth = bench.truth.layer(index, truth_TD)
         chosen = truth.selection.experts_TK if truth.selection else None
-        truth_TD = truth.hidden_TD
-        own_TD = truth_TD if bench.own is bench.truth else bench.own.layer(index, own_TD, experts_TK=chosen).hidden_TD
+        truth_TD, read = truth.hidden_TD, truth.indices_TK
+        own_TD = truth_TD if bench.own is bench.truth else bench.own.layer(index, own_TD, 0, chosen, read).hidden_TD
         for (dtype, forced), stream_TD in streams.items():
-            result = bench.probes[dtype].layer(index, stream_TD, chosen if forced else None, [len(ids)])
+            experts_TK, indices_TK = (chosen, read) if forced else (None, None)
+            result = bench.probes[dtype].layer(index, stream_TD, experts_TK, [len(ids)], indices_TK=indices_TK)
             streams[dtype, forced] = result.hidden_TD
     progress("model", bench.truth.layers, bench.truth.layers)
     for (dtype, forced), stream_TD in streams.items():

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
+from day0.community import decode_packed
 from day0.spec.format import Stored
 
 
@@ -20,16 +21,16 @@ def independent(checkpoint: Checkpoint, stored: Stored, rows: slice | None = Non
     may be read alone.
     """
     assert rows is None or stored.format == "plain"
-    formula = FORMULAS.get(stored.format)
+    formula = FORMULAS.get(stored.format) or decode_packed.formula(stored.format)
     if formula is None:
         return None
-    parts = {part: _load(checkpoint, _name(checkpoint, stored, part), rows) for part in stored.parts}
+    parts = {part: _load(checkpoint, _name(checkpoint, stored, part), rows) for part in stored.kept}
     return formula(parts, _quantisation(checkpoint.config.data))
 
 
 def _name(checkpoint: Checkpoint, stored: Stored, part: str) -> str:
     """Name of a weight's own tensor or of its companion, by the custom of releases."""
-    names = [f"{stored.name}{suffix}" for suffix in COMPANIONS.get(part, ("",))]
+    names = [f"{stored.name}{suffix}" for suffix in COMPANIONS.get(part, ())]
     return next((name for name in names if name in checkpoint.headers), stored.parts[part].name)
 
 

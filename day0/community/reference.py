@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.feed import ENDS, Feed
+from day0.community.positions import REUSED, Read
 from day0.community.selection import Selection, router_of, watched
 from day0.community.skeleton import decoder_layers, skeleton
 
@@ -21,6 +22,7 @@ class LayerRun:
 
     hidden_TD: Tensor  #: stream that leaves the layer
     parts: dict[str, Tensor] = field(default_factory=dict)  #: "mixer" and "ffn" → what each added to the stream, [T, D]
+    indices_TK: Tensor | None = None  #: positions that each token reads, -1 for none; None where all are read
     selection: Selection | None = None  #: experts that were chosen; None in a dense layer
     router: nn.Module | None = None  #: a copy of the module that chose them, for `selection.rule`; None in a dense layer
 
@@ -31,6 +33,7 @@ class Reference:
     def __init__(self, model: Any, feed: Feed, device: torch.device, resident: set[int]) -> None:
         self.model, self.feed, self.device, self._resident = model, feed, device, resident
         self._layers = decoder_layers(model)[1]
+        self._read = Read()
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, dtype: torch.dtype, layers: range | None = None, device: torch.device | str = "cpu") -> Self:
@@ -88,18 +91,25 @@ class Reference:
             return self.model(**self._dummy(hidden_TD, 0), use_cache=False).logits[0].float()
 
     @torch.no_grad()
-    def layer(self, index: int, hidden_TD: Tensor, start: int = 0, experts_TK: Tensor | None = None) -> LayerRun:
+    def layer(
+        self, index: int, hidden_TD: Tensor, start: int = 0, experts_TK: Tensor | None = None, indices_TK: Tensor | None = None
+    ) -> LayerRun:
         """Run one layer on a sequence whose first token has position `start`, with the class's own rotary tables and masks.
 
-        With `experts_TK` the choice of experts is forced; their weights are still the layer's own.
+        With `experts_TK` the choice of experts is forced; their weights are still the layer's own. With `indices_TK` so are the positions
+        that each token reads; without it a layer that reuses another's choice takes that of the layer that ran last.
         """
         layer = self._layers[index]
         router = router_of(self.model, layer)
         with self.loaded(index):
-            with watched(router, experts_TK) as choices, _parts(layer) as parts, self._only(index, hidden_TD, run=True) as seen:
+            with (
+                watched(router, experts_TK) as choices, _parts(layer) as parts, self._read.watched(layer, indices_TK),
+                self._only(index, hidden_TD, run=True) as seen,
+            ):  # fmt: skip
                 self.model.get_decoder()(**self._dummy(hidden_TD, start), use_cache=False)
             router = deepcopy(router) if choices else None
-        return LayerRun(hidden_TD=seen[0], parts=parts, selection=choices[0] if choices else None, router=router)
+        read_TK = self._read.positions(layer, len(hidden_TD))
+        return LayerRun(hidden_TD=seen[0], parts=parts, indices_TK=read_TK, selection=choices[0] if choices else None, router=router)
 
     @torch.no_grad()
     def rotary(self, positions_T: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -148,7 +158,7 @@ class Reference:
 
         def chosen(stream: Tensor, *args: Any, **kwargs: Any) -> Any:
             stream = stream if hidden_TD is None else hidden_TD[None].to(self.device, self.dtype)
-            result = own(stream, *args, **kwargs) if run else stream
+            result = own(stream, *args, **self._read.given(kwargs, stream.shape[1])) if run else _pass(stream, **kwargs)
             seen.append((result[0] if isinstance(result, tuple) else result)[0])
             return result
 
@@ -161,8 +171,8 @@ class Reference:
                 del layer.forward
 
 
-def _pass(stream: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
-    return stream
+def _pass(stream: Tensor, *_args: Any, **kwargs: Any) -> Any:
+    return (stream, kwargs[REUSED]) if REUSED in kwargs else stream
 
 
 @contextmanager

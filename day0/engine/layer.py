@@ -17,8 +17,9 @@ class BoundLayer:
 
     def __init__(self, layer: Layer, bound: Bound, state: LayerState) -> None:
         self._layer, self._state = layer, state
-        self._residual, self._mixer, self._ffn = (_block(part) for part in (layer.residual, layer.mixer, layer.ffn))
-        places = ("residual", "mixer", "ffn")
+        self._residual, self._ffn = _block(layer.residual), _block(layer.ffn)
+        self._mixers = {"embedding": _block(layer.embedding), "mixer": _block(layer.mixer)}
+        places = ("residual", "embedding", "mixer", "ffn")
         self._ops = {phase: {place: bound.at(layer.index, place, phase) for place in places} for phase in ("prefill", "decode")}
 
     def open(self, x_TD: Tensor) -> Any:
@@ -33,9 +34,11 @@ class BoundLayer:
         """The stream after this layer; writes the state of the step's tokens. `seen` receives what each sublayer adds."""
         layer, residual = self._layer, self._residual
         ops = self._ops["prefill" if step.prefill else "decode"]
+        if layer.embedding is not None:
+            stream = stream + self._mix("embedding", stream, w.embedding, step)
         if layer.mixer is not None:
             x_TD = residual.before(stream, "mixer", layer.residual, w.residual, ops["residual"])
-            y_TD = _note(seen, "mixer", self._mix(x_TD, w.mixer, step))
+            y_TD = _note(seen, "mixer", self._mix("mixer", x_TD, w.mixer, step))
             stream = residual.after(stream, y_TD, "mixer", layer.residual, w.residual, ops["residual"])
             del y_TD
         if layer.ffn is not None:
@@ -44,15 +47,17 @@ class BoundLayer:
             stream = residual.after(stream, y_TD, "ffn", layer.residual, w.residual, ops["residual"])
         return stream
 
-    def _mix(self, x_TD: Tensor, w: Any, step: Step) -> Tensor:
+    def _mix(self, place: str, x: Tensor, w: Any, step: Step) -> Tensor:
         """Tokens of each phase on its own path."""
+        mixer, part = self._mixers[place], getattr(self._layer, place)
         if step.prefill is None or step.decode is None:
             segment = step.segments()[0]
-            path = getattr(self._mixer, segment.phase)
-            return path(x_TD, self._layer.mixer, w, self._state, segment, self._ops[segment.phase]["mixer"])
+            path = getattr(mixer, segment.phase)
+            y: Tensor = path(x, part, w, self._state, segment, self._ops[segment.phase][place])
+            return y
         split = step.decode.tokens_T.shape[0]
-        decoded = self._mixer.decode(x_TD[:split], self._layer.mixer, w, self._state, step.decode, self._ops["decode"]["mixer"])
-        read = self._mixer.prefill(x_TD[split:], self._layer.mixer, w, self._state, step.prefill, self._ops["prefill"]["mixer"])
+        decoded = mixer.decode(x[:split], part, w, self._state, step.decode, self._ops["decode"][place])
+        read = mixer.prefill(x[split:], part, w, self._state, step.prefill, self._ops["prefill"][place])
         return torch.cat((decoded, read))
 
 

@@ -41,6 +41,8 @@ class Forward:
             stream = layer(stream, w, step)
         x_TD = self._layers[-1].close(stream, getattr(ends, "collapse", None), self._collapse[segments[-1].phase])
         outputs_OD = x_TD if step.outputs.shape[0] == x_TD.shape[0] else x_TD[step.outputs]
+        if self.model.norm is None:
+            return outputs_OD
         return ops.rms_norm(outputs_OD, ends.norm, self.model.norm.eps, self.model.norm.plus_one)
 
     @torch.inference_mode()

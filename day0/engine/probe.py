@@ -69,6 +69,8 @@ class Probe:
         self._judge: Judge | None = None
         self._routes: list[tuple[Tensor, Tensor, Tensor]] = []
         self._forced_TK: Tensor | None = None
+        self._read_TK: Tensor | None = None
+        self._chosen: dict[int, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → positions it chose to read
 
     @classmethod
     def open(cls, release: Release, mapped: MapOpsReport, dtype: str) -> "Probe":
@@ -100,18 +102,22 @@ class Probe:
         residual = model.layers[-1].residual
         collapse = self._ends("prefill", "collapse")
         x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
-        x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
+        if model.norm is not None:
+            x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
         starts = range(0, model.vocab, footprint.HEAD_ROWS)
         pieces = [ops.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
         return torch.cat(pieces, dim=-1) * model.logit_scale
 
     @torch.inference_mode()
     def layer(
-        self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None
-    ) -> LayerResult:
+        self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None,
+        indices_TK: Tensor | None = None,
+    ) -> LayerResult:  # fmt: skip
         """Layer `index` on the tokens of one sequence, fed in steps of `chunks` tokens: single ones after the first by the decode path.
 
-        With `experts_TK` that choice is forced, and weighed by our own scores.
+        With `experts_TK` that choice is forced, and weighed by our own scores. With `indices_TK` so are the positions that each token
+        reads, -1 for none. Without it a layer that reuses another's choice takes what that layer chose when it last ran on as many tokens
+        in as many steps; the latest ones where it did not.
         """
         assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
         self._judge, self._routes = judge, []
@@ -124,9 +130,13 @@ class Probe:
         for start, count in zip(_starts(chunks), chunks, strict=True):
             seen: dict[str, Tensor] = {}
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
+            self._read_TK = None if indices_TK is None else indices_TK[start : start + count].to(self.device)
             step = self._step(state, sequence, start, count)
+            self._share(index, step, (start, count))
             stream = hidden_TD[start : start + count].to(self.dtype)
             streams.append(run(stream, self._weights(index), step, seen))
+            if ("indices", index) in (shared := step.segments()[0].shared):
+                self._chosen.setdefault(index, {})[start, count] = shared["indices", index]
             parts.append(seen)
         routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -143,6 +153,16 @@ class Probe:
         segment.rotary = turn(segment.positions_T, self._frequencies)
         rows = torch.arange(count, device=self.device)
         return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
+
+    def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
+        """Stand in for the layer whose choice of positions this one reuses."""
+        layer = self.release.model.layers[index]
+        if layer.index_source is None:
+            return
+        (segment,), top_k = step.segments(), layer.mixer.top_k  # type: ignore[union-attr]
+        latest_TK = (segment.positions_T[:, None] - torch.arange(top_k, device=self.device)).clamp(min=-1)
+        chosen_TK = self._chosen.get(layer.index_source, {}).get(span, latest_TK) if self._read_TK is None else self._read_TK
+        segment.shared["indices", layer.index_source] = chosen_TK if segment.longest > top_k else None
 
     def _weights(self, index: int) -> Any:
         if self._loaded is None or self._loaded[0] != index:
@@ -182,6 +202,8 @@ class Probe:
             result = function(*args, **kwargs)
             if self._judge:
                 self._judge(Call(layer=layer, place=where, phase=phase, op=op, args=args, kwargs=kwargs, result=result))
+            if op == "index_select" and self._read_TK is not None:
+                return self._read_TK
             if op != "route":
                 return result
             logits_TE, _, rule = args[:3]

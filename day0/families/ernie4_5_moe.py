@@ -2,6 +2,7 @@
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.layers import positive
 from day0.checkpoint.rope import read_rope
 from day0.families.glm4_moe import NAMES as GLM
 from day0.parts.dense_ffn import DenseFfn
@@ -51,7 +52,7 @@ def read_experts(config: Config, act: Activation) -> MoeFfn:
 
 def sparse_layers(config: Config) -> set[int]:
     """Layers with experts; an end of -1 is the last one."""
-    end, every = config.int("moe_layer_end_index", -1), config.int("moe_layer_interval", 1)
+    end, every = config.int("moe_layer_end_index", -1), positive(config, "moe_layer_interval", 1)
     last = config.int("num_hidden_layers") - 1 if end == -1 else end
     return {i for i in range(config.int("moe_layer_start_index", 1), last + 1) if (i + 1) % every == 0}
 

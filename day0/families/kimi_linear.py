@@ -1,4 +1,4 @@
-"""Kimi-Linear (arXiv 2510.26692): three layers of delta attention to one of latent attention without positions, shared and routed experts."""
+"""Kimi-Linear (arXiv 2510.26692): three layers of delta attention to one of latent attention without positions; a mixture of experts."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def read_layers(config: Config, norm: Norm, act: Activation, residual: Callable[
     delta, full = linear.list("kda_layers"), linear.list("full_attn_layers")
     count = config.int("num_hidden_layers")
     if sorted(delta + full) != list(range(1, count + 1)):
-        raise Day0Error(f"kda_layers and full_attn_layers do not name each of {count} layers once", config.path, hint="key linear_attn_config")
+        raise Day0Error(f"kda_layers and full_attn_layers do not name each of {count} layers once", linear.path, hint="counted from 1")
     mixers = {True: read_delta(linear, norm), False: read_attention(config)}
     dense, experts = DenseFfn(width=config.int("intermediate_size"), activation=act), read_experts(config, norm, act)
     first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)

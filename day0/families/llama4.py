@@ -5,7 +5,7 @@ from dataclasses import replace
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
 from day0.checkpoint.fused import fused_experts
-from day0.checkpoint.layers import layer_kinds
+from day0.checkpoint.layers import layer_kinds, positive
 from day0.checkpoint.nested import read_text
 from day0.checkpoint.rope import read_rope
 from day0.families.llama import NAMES as LLAMA
@@ -38,7 +38,7 @@ def read_language(text: Config) -> Model:
         router=Router(score="sigmoid", choice_first=True), scale_input=True,
     )  # fmt: skip
     text.book(("router_jitter_noise", "for_llm_compressor", "_attn_implementation_autoset"), "nothing: it has no effect on the numbers")
-    step = text.int("interleave_moe_layer_step", 1)
+    step = positive(text, "interleave_moe_layer_step", 1)
     sparse = text.list("moe_layers", list(range(step - 1, count, step)))
     layers = [
         Layer(index=i, mixer=mixer, ffn=experts if i in sparse else dense, residual=PreNorm(norm=norm))
@@ -49,7 +49,7 @@ def read_language(text: Config) -> Model:
 
 def read_mixers(config: Config, norm: Norm) -> list[Gqa]:
     """Rotated layers may norm their queries and keys and see a chunk; the others see all, and may sharpen with position."""
-    count, every = config.int("num_hidden_layers"), config.int("no_rope_layer_interval", 4)
+    count, every = config.int("num_hidden_layers"), positive(config, "no_rope_layer_interval", 4)
     turned = config.list("no_rope_layers", None) or [int((i + 1) % every != 0) for i in range(count)]
     if len(turned) < count:
         raise Day0Error(f"no_rope_layers has {len(turned)} entries for {count} layers", config.path)
@@ -72,7 +72,7 @@ def read_mixers(config: Config, norm: Norm) -> list[Gqa]:
 
 def read_temperature(config: Config) -> Temperature | None:
     """The switch is true, or 4 in some releases."""
-    floor, scale = config.int("floor_scale", 8192), config.float("attn_scale", 0.1)
+    floor, scale = positive(config, "floor_scale", 8192), config.float("attn_scale", 0.1)
     return Temperature(floor=floor, scale=scale) if config.any("attn_temperature_tuning", True) else None
 
 

@@ -31,7 +31,8 @@ def read(config: Config) -> Model:
     config.book(("block_size",), "nothing: how many tokens one step of a kernel takes")
     layers = []
     for i, kind in enumerate(read_kinds(config, count)):
-        linear = Lightning(heads=heads, head_dim=dim, slopes=slopes(heads, i, count), activation=activation(act, gated=False), norm=OUTPUT_NORM)
+        rates = slopes(heads, i, count)
+        linear = Lightning(heads=heads, head_dim=dim, slopes=rates, activation=activation(act, gated=False), norm=OUTPUT_NORM)
         residual = NormResidual(norm=norm, mixer=factors[kind.removesuffix("_attention")], ffn=mlp)
         layers.append(Layer(index=i, mixer=linear if kind == KINDS[0] else full, ffn=experts, residual=residual))
     return decoder(config, family="minimax_text_01", layers=layers, norm=norm)
@@ -41,7 +42,7 @@ def read_kinds(config: Config, count: int) -> list[str]:
     """Attention of every layer, in either spelling."""
     kinds = config.list("layer_types", None) or [KINDS.get(flag, "") for flag in config.list("attn_type_list")]
     if len(kinds) != count or not set(kinds) <= set(KINDS.values()):
-        raise Day0Error(f"the kinds of {count} layers should be lightning (0) or softmax (1)", config.path, hint="layer_types, attn_type_list")
+        raise Day0Error(f"{count} layers should be lightning (0) or softmax (1)", config.path, hint="keys layer_types, attn_type_list")
     return kinds
 
 

@@ -1,4 +1,4 @@
-"""Nemotron-H and Nemotron 3 (arXiv 2504.03624): every layer is one sublayer: Mamba-2, attention without positions, a network or a mixture."""
+"""Nemotron-H and Nemotron 3 (arXiv 2504.03624): a layer is one sublayer: Mamba-2, attention without positions, a network or a mixture."""
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder
@@ -16,8 +16,8 @@ from day0.spec.names import Names
 LETTERS = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
 SPELLINGS = {"linear_attention": "mamba", "full_attention": "attention"}  # of transformers 5
 UNUSED = (
-    "expand", "chunk_size", "hidden_dropout", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap", "num_logits_to_keep",
-    "rescale_prenorm_residual", "residual_in_fp32", "sliding_window", "time_step_floor", "time_step_max", "time_step_rank",
+    "expand", "chunk_size", "hidden_dropout", "mamba_proj_bias", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap",
+    "num_logits_to_keep", "rescale_prenorm_residual", "sliding_window", "time_step_floor", "time_step_max", "time_step_rank",
     "use_mamba_kernels", "partial_rotary_factor", "rope_theta", "mtp_hybrid_override_pattern", "mtp_layers_block_type",
 )  # fmt: skip
 
@@ -59,11 +59,11 @@ def read_mamba(config: Config, norm: Norm) -> Mamba2:
     act = config.str("mamba_hidden_act", "silu")
     if act != "silu":
         raise Day0Error(f"{act!r} after the convolution is not this family's", config.path, hint="key mamba_hidden_act")
-    config.book(("time_step_limit",), "nothing: the release's code goes by time_step_min, unless it runs a kernel that knows no limit")
+    config.book(("time_step_limit",), "nothing: the release's code goes by time_step_min")
     return Mamba2(
         heads=config.int("mamba_num_heads"), head_dim=config.int("mamba_head_dim"), groups=config.int("n_groups"),
         state_dim=config.int("ssm_state_size"), taps=config.int("conv_kernel"), least_step=config.float("time_step_min", 0.001),
-        bias=config.bool("use_bias", False) or config.bool("mamba_proj_bias", False), conv_bias=config.bool("use_conv_bias", True), norm=norm,
+        bias=config.bool("use_bias", False), conv_bias=config.bool("use_conv_bias", True), norm=norm,
     )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def read_experts(config: Config, norm: Norm) -> MoeFfn:
     config.book(("n_shared_experts",), "nothing: the width of the shared experts says it")
     return MoeFfn(
         experts=config.int("n_routed_experts"), top_k=config.int("num_experts_per_tok"), width=config.int("moe_intermediate_size"),
-        activation=activation(config.str("mlp_hidden_act", "relu2"), gated=False), router=router, latent=config.int("moe_latent_size", None),
-        shared_width=config.int("moe_shared_expert_intermediate_size"),
+        activation=activation(config.str("mlp_hidden_act", "relu2"), gated=False), router=router,
+        latent=config.int("moe_latent_size", None), shared_width=config.int("moe_shared_expert_intermediate_size"),
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def read_norm(config: Config) -> Norm:
     return Norm(eps=config.float("rms_norm_eps", 1e-6), plus_one=True)
 
 
-def read_mixers(config: Config, norm: Norm, *, grouped: bool) -> list[PartSpec]:
+def read_mixers(config: Config, norm: Norm, *, grouped: bool, full_names: tuple[str, ...] = ("full_attention",)) -> list[PartSpec]:
     """That of every layer: from `layer_types`, else every `full_attention_interval`-th one is full attention."""
     heads, dim, bias = config.int("num_attention_heads"), config.int("head_dim", 256), config.bool("attention_bias", False)
     full = GatedAttention(
@@ -50,7 +50,7 @@ def read_mixers(config: Config, norm: Norm, *, grouped: bool) -> list[PartSpec]:
     )  # fmt: skip
     count, every = config.int("num_hidden_layers"), config.int("full_attention_interval", 4)
     kinds = config.list("layer_types", ["linear_attention" if (i + 1) % every else "full_attention" for i in range(count)])
-    if len(kinds) != count or not set(kinds) <= {"linear_attention", "full_attention"}:
+    if len(kinds) != count or not set(kinds) <= {"linear_attention", *full_names}:
         raise Day0Error(f"layer_types should name {count} layers, linear_attention or full_attention", config.path)
     return [linear if kind == "linear_attention" else full for kind in kinds]
 

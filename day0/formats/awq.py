@@ -30,7 +30,8 @@ def reading(header: TensorHeader, headers: Mapping[str, TensorHeader], config: M
         return None
     module, (inputs, words) = header.name.removesuffix(".qweight"), header.shape
     scales = headers.get(f"{module}.scales")
-    if "awq" not in methods if scales is None else scales.shape[-1:] != (words * WORD,):
+    width = scales.shape[-1] if scales is not None and scales.shape else None
+    if width != words * WORD and "awq" not in methods:
         return None
     groups, group = grouping(inputs, scales, says(config, "group_size"))
     wants = {

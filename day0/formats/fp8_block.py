@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from day0.checkpoint.quantization import schemes
 from day0.spec.format import Format, Reading, Steps, Stored, TensorHeader, Want
 from day0.spec.lazy import torch
 
@@ -27,7 +28,7 @@ def recognise(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) ->
     pairs = {name: (weight, scale) for name, weight in codes(headers) if (scale := scale_of(weight, headers))}
     block = block_size(((weight.shape, scale.shape) for weight, scale in pairs.values()), config)
     for name, (weight, scale) in pairs.items():
-        if block is not None and scale.shape == grid(weight.shape, block):
+        if block is not None and scale.shape == grid(weight.shape, block) and plausible(scale, block, config):
             yield Stored(name, "fp8_block", weight.shape, {"data": weight, "scale": scale}, block)
 
 
@@ -74,11 +75,19 @@ def block_size(pairs: Iterator[tuple[tuple[int, ...], tuple[int, ...]]], config:
     return max(votes, key=lambda block: (votes[block], _likelihood(block)), default=None)
 
 
+def plausible(scale: TensorHeader, block: Block, config: Mapping[str, Any]) -> bool:
+    """Powers of two scale one or a multiple of 32; what is called `weight_scale` has square blocks unless the release says otherwise."""
+    if scale.dtype in ("F8_E8M0", "U8"):
+        return all(side == 1 or side % 32 == 0 for side in block)
+    return not scale.name.endswith("weight_scale") or block[0] == block[1] or block == configured(config)
+
+
 def configured(config: Mapping[str, Any]) -> Block | None:
-    """`weight_block_size` of a quantisation configuration."""
-    match config.get("weight_block_size"):
-        case [int(rows), int(columns)] if rows > 0 and columns > 0:
-            return rows, columns
+    """`weight_block_size` of a quantisation configuration, or `block_structure` of one of its groups."""
+    for stated in (config.get("weight_block_size"), *(scheme.get("block_structure") for scheme in schemes(config))):
+        match stated:
+            case [int(rows), int(columns)] if rows > 0 and columns > 0:
+                return rows, columns
     return None
 
 

@@ -50,7 +50,7 @@ def grouping(inputs: int, scales: TensorHeader | None, stated: set[Any]) -> tupl
         group = next(iter(sizes), inputs)
         return -(-inputs // group), group
     groups = scales.shape[0]
-    for size in (*sizes, *((inputs // groups,) if inputs % groups == 0 else ()), *USUAL):
+    for size in (inputs, *sizes, *USUAL):
         if -(-inputs // size) == groups:
             return groups, size
     return -(-inputs // USUAL[0]), USUAL[0]

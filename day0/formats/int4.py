@@ -52,7 +52,7 @@ def inputs(room: int, groups: int, stated: set[Any]) -> tuple[int, int, int]:
     least = room - WORD + 1
     if groups == 1:
         return room, room, WORD - 1
-    sizes = [size for size in (*sorted(size for size in stated if isinstance(size, int)), *USUAL, room // groups) if size > 0]
+    sizes = [size for size in (*sorted(size for size in stated if isinstance(size, int)), *USUAL) if size > 0]
     whole = next((size for size in sizes if least <= size * groups <= room), None)
     if whole is not None:
         return whole * groups, whole, 0

@@ -23,13 +23,21 @@ def block_sparse_attention(
         rows = slice(start, start + count)
         k_SNQ, v_SNV = (wide(segment.entries(pages, b, PAGED)) for pages in (k_pages, v_pages))
         place_S = torch.arange(len(k_SNQ), device=k_SNQ.device)
-        read_TNS = (chosen_TNK[rows, :, :, None] == place_S // block).any(2) & (place_S <= segment.positions_T[rows, None, None])
+        read_TNS = chosen(chosen_TNK[rows], -(-len(k_SNQ) // block)).repeat_interleave(block, dim=-1)[..., : len(k_SNQ)]
+        read_TNS = read_TNS & (place_S <= segment.positions_T[rows, None, None])
         q_TNGQ = wide(q_THQ[rows]).unflatten(1, (k_SNQ.shape[1], -1))
         scores_TNGS = torch.einsum("tngq,snq->tngs", q_TNGQ, k_SNQ) * scale
         weights_TNGS = scores_TNGS.masked_fill(~read_TNS[:, :, None], float("-inf")).softmax(-1)
         outputs.append(torch.einsum("tngs,snv->tngv", weights_TNGS, v_SNV).flatten(1, 2))
         start += count
     return torch.cat(outputs).to(q_THQ.dtype)
+
+
+def chosen(numbers_K: "torch.Tensor", count: int) -> "torch.Tensor":
+    """[…, K] numbers → […, count] whether each is among them; those below 0 or from `count` on are none."""
+    none = (numbers_K < 0) | (numbers_K >= count)
+    found = torch.zeros(*numbers_K.shape[:-1], count + 1, dtype=torch.bool, device=numbers_K.device)
+    return found.scatter(-1, numbers_K.masked_fill(none, count), True)[..., :count]
 
 
 def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], N: int, V: int, K: int, scattered: bool) -> dict[str, Any]:

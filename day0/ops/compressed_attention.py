@@ -6,6 +6,7 @@ chosen for it. A sink is a logit that takes part in the softmax and stands for n
 
 from typing import Any
 
+from day0.ops.block_sparse_attention import chosen
 from day0.ops.paged_attention import scatter
 from day0.spec.cases import Draw, cases
 from day0.spec.lazy import torch, wide
@@ -31,7 +32,7 @@ def compressed_attention(
             number_N = torch.arange(len(entries_NQ), device=pool.device)
             seen_TN = number_N < (at_T + 1) // every
             if chosen_TK is not None:
-                seen_TN &= (chosen_TK[rows, :, None] == number_N).any(1)
+                seen_TN &= chosen(chosen_TK[rows], len(entries_NQ))
             keys_SQ, seen_TS = torch.cat((keys_SQ, entries_NQ)), torch.cat((seen_TS, seen_TN), dim=-1)
         outputs.append(attend(wide(q_THQ[rows]), wide(keys_SQ), seen_TS, wide(sinks_H), scale))
         start += count
@@ -52,9 +53,9 @@ def attend(
 def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, Q: int, kind: str, scattered: bool) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
     window, every = 9, 0 if kind == "window" else 4
-    chosen = None
+    numbers = None
     if kind == "chosen":
-        chosen = torch.randint(-1, max(segment.lengths) // 4 + 1, (sum(queries), 5), generator=draw.generator)
+        numbers = torch.randint(-1, max(segment.lengths) // 4 + 1, (sum(queries), 5), generator=draw.generator)
     return {
         "q_THQ": draw.normal(sum(queries), H, Q),
         "ring": draw.normal(len(queries), window - 1 + 64, Q),
@@ -64,7 +65,7 @@ def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, 
         "every": every,
         "sinks_H": draw.normal(H, dtype=torch.float32),
         "scale": Q**-0.5,
-        "chosen_TK": chosen,
+        "chosen_TK": numbers,
     }
 
 

@@ -20,8 +20,9 @@ def gated_rms_norm(
 
 
 def make(draw: Draw, T: int, H: int, V: int, gate: str, gate_first: bool) -> dict[str, Any]:
+    weight = draw.normal(H, V) if gate_first else draw.normal(V)
     return {
-        "x_THV": draw.normal(T, H, V, scale=3), "gate_THV": draw.normal(T, H, V), "weight": draw.normal(H, V) if gate_first else draw.normal(V),
+        "x_THV": draw.normal(T, H, V, scale=3), "gate_THV": draw.normal(T, H, V), "weight": weight,
         "eps": 1e-5, "gate": gate, "gate_first": gate_first,
     }  # fmt: skip
 
@@ -33,5 +34,5 @@ def cost(site: Site) -> Cost:
 OP = Op(
     name="gated_rms_norm", reference=gated_rms_norm, inputs={"x": "THV", "gate": "THV", "weight": "V"}, outputs={"y": "THV"}, layer="fused",
     cases=cases(make, T=(1, 63), H=(1, 6), V=(60, 128), gate=("sigmoid", "silu"), gate_first=(False, True)),
-    budget=Budget(accumulations=8, special=8), cost=cost,
+    budget=Budget(rounds=2, accumulations=8, special=8), cost=cost,
 )  # fmt: skip

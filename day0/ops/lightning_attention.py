@@ -12,14 +12,13 @@ def lightning_attention(
     queries: tuple[int, ...],
 ) -> "tuple[torch.Tensor, torch.Tensor]":  # fmt: skip
     """→ ([T, H, V], new state). For each token: S ← exp(-slope) S + k vᵀ; o = qᵀS. There is one slope a head."""
-    q, k, v = wide(q_THQ), wide(k_THQ), wide(v_THV)
+    q, k, v, T = wide(q_THQ), wide(k_THQ), wide(v_THV), len(q_THQ)
     keep_H = torch.tensor(slopes, dtype=q.dtype, device=q.device).neg().exp()[:, None, None]
-    outputs, states, start = [], [], 0
-    for count, S_HQV in zip(queries, state_BHQV.to(q.dtype), strict=True):
-        for t in range(start, start + count):
+    outputs, states = [], []
+    for rows, S_HQV in zip(torch.arange(T).split(queries), state_BHQV.to(q.dtype), strict=True):
+        for t in rows.tolist():
             S_HQV = keep_H * S_HQV + torch.einsum("hq,hv->hqv", k[t], v[t])
             outputs.append(torch.einsum("hq,hqv->hv", q[t], S_HQV))
-        start += count
         states.append(S_HQV)
     return torch.stack(outputs).to(v_THV.dtype), torch.stack(states)
 
@@ -40,6 +39,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="lightning_attention", reference=lightning_attention, inputs={"q": "THQ", "k": "THQ", "v": "THV", "state": "BHQV"},
-    outputs={"o": "THV", "state": "BHQV"}, layer="domain", budget=Budget(rounds=2, accumulations=256, special=8), cost=cost,
+    outputs={"o": "THV", "state": "BHQV"}, layer="domain", budget=Budget(rounds=2, accumulations=1024, special=8), cost=cost,
     cases=cases(make, queries=((1,), (1, 1, 1), (70, 1, 33)), H=(1, 6), Q=(16, 20), V=(20,)),
 )  # fmt: skip

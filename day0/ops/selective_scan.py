@@ -13,16 +13,16 @@ def selective_scan(
 ) -> "tuple[torch.Tensor, torch.Tensor]":  # fmt: skip
     """→ ([T, H, V], new state). With d = softplus(step + bias), `least` at least, for each token: S ← exp(-exp(rate_log) d) S + d b xᵀ;
     y = cᵀS + skip x. Head h reads b and c of group h // (H / G)."""
-    share = x_THV.shape[1] // b_TGQ.shape[1]
+    T, H, _ = x_THV.shape
+    share = H // b_TGQ.shape[1]
     x, b_THQ, c_THQ = wide(x_THV), *(wide(y).repeat_interleave(share, dim=1) for y in (b_TGQ, c_TGQ))
     d_TH = functional.softplus(wide(step_TH) + bias_H).clamp(least)
     keep_TH = (-wide(rate_log_H).exp() * d_TH).exp()
-    outputs, states, start = [], [], 0
-    for count, S_HQV in zip(queries, state_BHQV.to(x.dtype), strict=True):
-        for t in range(start, start + count):
+    outputs, states = [], []
+    for rows, S_HQV in zip(torch.arange(T).split(queries), state_BHQV.to(x.dtype), strict=True):
+        for t in rows.tolist():
             S_HQV = keep_TH[t, :, None, None] * S_HQV + torch.einsum("hq,hv->hqv", d_TH[t, :, None] * b_THQ[t], x[t])
             outputs.append(torch.einsum("hq,hqv->hv", c_THQ[t], S_HQV) + wide(skip_H)[:, None] * x[t])
-        start += count
         states.append(S_HQV)
     return torch.stack(outputs).to(x_THV.dtype), torch.stack(states)
 
@@ -45,6 +45,6 @@ def cost(site: Site) -> Cost:
 OP = Op(
     name="selective_scan", reference=selective_scan,
     inputs={"x": "THV", "step": "TH", "b": "TGQ", "c": "TGQ", "rate_log": "H", "bias": "H", "skip": "H", "state": "BHQV"},
-    outputs={"y": "THV", "state": "BHQV"}, layer="domain", budget=Budget(rounds=2, accumulations=256, special=8), cost=cost,
+    outputs={"y": "THV", "state": "BHQV"}, layer="domain", budget=Budget(rounds=2, accumulations=1024, special=8), cost=cost,
     cases=cases(make, queries=((1,), (1, 1, 1), (70, 1, 33)), H=(6,), G=(1, 3), Q=(16, 20), V=(12,)),
 )  # fmt: skip

@@ -8,18 +8,19 @@ from day0.spec.ops import Budget, Cost, Op, Site
 
 
 def short_convolution(
-    x_TC: "torch.Tensor", weight_CJ: "torch.Tensor", carried_BJC: "torch.Tensor", queries: tuple[int, ...],
-    bias_C: "torch.Tensor | None" = None,
+    x_TC: "torch.Tensor", weight_CJ: "torch.Tensor", carried_BSC: "torch.Tensor", queries: tuple[int, ...],
+    bias_C: "torch.Tensor | None" = None, dilation: int = 1,
 ) -> "tuple[torch.Tensor, torch.Tensor]":  # fmt: skip
-    """→ ([T, C], the new `carried_BJC`): `carried_BJC` are the last J - 1 inputs of each sequence, `queries` its new tokens.
+    """→ ([T, C], the new `carried_BSC`): `carried_BSC` are the last inputs of each sequence, `queries` its new tokens.
 
-    The last tap meets the current token.
+    The last tap meets the current token; taps are `dilation` tokens apart, so that (J - 1) · dilation inputs are carried.
     """
     taps_CJ = wide(weight_CJ)
+    reach = (taps_CJ.shape[1] - 1) * dilation + 1
     outputs, carried = [], []
-    for new_TC, before_JC in zip(x_TC.split(queries), carried_BJC, strict=True):
+    for new_TC, before_JC in zip(x_TC.split(queries), carried_BSC, strict=True):
         inputs = torch.cat((before_JC.to(new_TC.dtype), new_TC))
-        y_TC = torch.einsum("tcj,cj->tc", wide(inputs).unfold(0, taps_CJ.shape[1], 1), taps_CJ)
+        y_TC = torch.einsum("tcj,cj->tc", wide(inputs).unfold(0, reach, 1)[..., ::dilation], taps_CJ)
         outputs.append(functional.silu(y_TC if bias_C is None else y_TC + bias_C))
         carried.append(inputs[len(new_TC) :])
     return torch.cat(outputs).to(x_TC.dtype), torch.stack(carried)
@@ -27,7 +28,7 @@ def short_convolution(
 
 def make(draw: Draw, queries: tuple[int, ...], C: int, J: int, bias: bool) -> dict[str, Any]:
     return {
-        "x_TC": draw.normal(sum(queries), C), "weight_CJ": draw.normal(C, J), "carried_BJC": draw.normal(len(queries), J - 1, C),
+        "x_TC": draw.normal(sum(queries), C), "weight_CJ": draw.normal(C, J), "carried_BSC": draw.normal(len(queries), J - 1, C),
         "queries": queries, "bias_C": draw.normal(C) if bias else None,
     }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Gated DeltaNet (arXiv 2412.06464): linear attention by the delta rule, with one decay a head."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
@@ -20,6 +21,7 @@ class Gdn(PartSpec):
     taps: int  #: tokens J that the convolution sees, the current one included
     grouped: bool  #: projections hold, key head by key head, its share of q, k, v and gate (of beta and decay); else all of each in turn
     norm: Norm  #: of each head's output
+    gate: Literal["silu", "sigmoid"] = "silu"  #: function of the output's gate
 
     @property
     def widths(self) -> dict[str, int]:

@@ -37,10 +37,11 @@ class Gqa(PartSpec):
     window: int | None = None  #: positions that a query sees, its own included; None: all before it
     chunked: bool = False  #: a query sees its own chunk of `window` positions instead
     sinks: bool = False  #: each head has a learned score more in its softmax, without a value
-    gate: Literal["head", "element"] | None = None  #: the output is weighed by the sigmoid of a map of the input, per head or element
+    gate: Literal["head", "element"] | None = None  #: the output is weighed by a map of the input, per head or element
     value_scale: float = 1.0  #: factor on values
     unit_eps: float | None = None  #: epsilon of a norm without weight, over each head of queries and keys once they are rotated
     temperature: Temperature | None = None  #: factor on queries that grows with position
+    gate_function: Literal["sigmoid", "softplus"] = "sigmoid"  #: of that map
 
     @property
     def gate_width(self) -> int:

@@ -67,10 +67,11 @@ class Layer:
     residual: PartSpec  #: how both are added to the stream, with their norms
     index_source: int | None = None  #: layer whose index selection this layer reuses
     kv_source: int | None = None  #: layer whose keys and values this layer reads
+    embedding: PartSpec | None = None  #: what is looked up by token ids and added to the stream before the sublayers
 
     def parts(self) -> Iterator[tuple[str, PartSpec]]:
-        """(place, part) for the places "residual", "mixer", "ffn" that are filled."""
-        for place in ("residual", "mixer", "ffn"):
+        """(place, part) for the places "residual", "embedding", "mixer", "ffn" that are filled."""
+        for place in ("residual", "embedding", "mixer", "ffn"):
             part = getattr(self, place)
             if part is not None:
                 yield place, part
@@ -100,7 +101,7 @@ class Model:
     hidden: int  #: model width D
     vocab: int  #: rows of the embedding table
     layers: tuple[Layer, ...]  #: the stack, in order
-    norm: Norm  #: before the head
+    norm: Norm | None  #: before the head; None where the head reads what the residual ends in
     tied: bool  #: the head is the embedding table
     context: int  #: tokens the release says it was made for
     dtype: str  #: compute type of the release, "bfloat16"
@@ -116,8 +117,9 @@ class Model:
     def ends(self) -> Iterator[TensorSpec]:
         """Weights outside the layers: "embed", "norm", "norm_bias" and, unless tied, "head"."""
         yield TensorSpec(name="embed", axes="WD", shape=(self.vocab, self.hidden), role="embed", split="vocab")
-        yield TensorSpec(name="norm", axes="D", shape=(self.hidden,), role="norm")
-        if self.norm.kind == "layer":
+        if self.norm is not None:
+            yield TensorSpec(name="norm", axes="D", shape=(self.hidden,), role="norm")
+        if self.norm is not None and self.norm.kind == "layer":
             yield TensorSpec(name="norm_bias", axes="D", shape=(self.hidden,), role="bias")
         if not self.tied:
             yield TensorSpec(name="head", axes="WD", shape=(self.vocab, self.hidden), role="head", split="vocab")
@@ -127,7 +129,8 @@ class Model:
         head = "embed" if self.tied else "head"
         size = {"W": self.vocab, "D": self.hidden}
         yield Site(op="embedding", label="embed", phase=phase, sizes=size, weights=("embed",))
-        yield norm_site(self.norm, "norm", phase, {"D": self.hidden})
+        if self.norm is not None:
+            yield norm_site(self.norm, "norm", phase, {"D": self.hidden})
         yield Site(op="linear", label="head", phase=phase, sizes={"O": self.vocab, "I": self.hidden}, weights=(head,))
 
 

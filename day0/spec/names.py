@@ -58,6 +58,9 @@ class Names:
         return found, unclaimed
 
 
+_NUMBER = re.compile(r"(?<=[._])\d+(?=\.|$)")  # of an expert or a shard, "experts.3.w1", "shard_3"
+
+
 def _pattern(text: str) -> str:
     return re.escape(text).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{e\}", r"(?P<e>\d+)")
 
@@ -99,9 +102,9 @@ class _Matcher:
             target = self._plain.get(key)
             expert = None
             if target is None and self._experts:
-                numbers = re.findall(r"(?<=\.)\d+(?=\.)", key)
+                numbers = _NUMBER.findall(key)
                 if len(numbers) == 1:
-                    target = self._experts.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", key))
+                    target = self._experts.get(_NUMBER.sub("{}", key))
                     expert = int(numbers[0])
             if target is not None:
                 return [(self._canonical(index, t), Piece(source=name, expert=expert, cut=c)) for t, c in _targets(target)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from day0.spec.finding import Finding
 
-BITS = {"F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "F8_E8M0": 8, "U8": 8, "I64": 64, "F4": 4}
+BITS = {"F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "F8_E8M0": 8, "U8": 8, "I8": 8, "I32": 32, "I64": 64, "F64": 64, "F4": 4}
 Tensor = tuple[str, list[int]]  # dtype, shape
 
 

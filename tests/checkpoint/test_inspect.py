@@ -13,6 +13,8 @@ from day0.spec.reports.inspect import InspectReport
 from day0.stages.inspect import inspect
 from tests.checkpoint.shards import shard_name
 from tests.zoo import checkpoint, names
+from tests.zoo import folder as files
+from tests.zoo.family import catalog
 
 RELEASED = Path(__file__).parents[2].parent / "shared" / "models" / "tiny-dsv3"
 needs_release = pytest.mark.skipif(not RELEASED.is_dir(), reason="the released tiny model is not on this machine")
@@ -32,7 +34,9 @@ def test_zoo(name: str) -> None:
     assert report.bytes.total == sum(tensor.numel() * tensor.element_size() for tensor in stored.values())
     for division in (report.bytes.by_dtype, report.bytes.by_format, report.bytes.by_role):
         assert sum(division.values()) == report.bytes.total
-    weights = sum(tensor.numel() for key, tensor in stored.items() if not key.endswith("_scale_inv"))
+    family = catalog()[name]
+    plain = files.scheme(family).unpack(stored, family.packing) if family.packing else stored
+    weights = sum(tensor.numel() for tensor in plain.values())
     assert report.parameters.total + report.parameters.prediction == weights
     config = json.loads((folder / "config.json").read_text())
     assert len(report.layers) == config["num_hidden_layers"]

@@ -17,8 +17,9 @@ from day0.community.selection import rule
 from day0.spec.errors import Day0Error
 from day0.spec.request import Request, Sampling
 from tests.zoo import checkpoint, names
+from tests.zoo.family import catalog
 
-PLAIN = [name for name in names() if "-fp8" not in name]
+PLAIN = [name for name in names() if not catalog()[name].packing]
 
 
 def ids_of(path: Path, length: int = 37) -> list[int]:

@@ -14,7 +14,10 @@ from tests.zoo import cache, checkpoint, names
 
 TOLERANCE = 1e-5  # of the range of the logits; 1e-4 is what is promised
 SHARED = Path(__file__).parents[2].parent / "shared" / "zoo"
-SHARED_NAMES = ("llama", "qwen3_moe", "mixtral", "olmoe", "deepseek_v3", "qwen3_moe-fp8", "deepseek_v3-fp8")
+SHARED_NAMES = (
+    "llama", "qwen3_moe", "mixtral", "olmoe", "deepseek_v3",
+    *(f"{family}-{scheme}" for family in ("qwen3_moe", "deepseek_v3") for scheme in ("fp8", "mxfp4", "int4", "nvfp4")),
+)  # fmt: skip
 
 
 def shared(name: str) -> Path:

@@ -60,7 +60,7 @@ class Reference:
 
     def attend(self, x: Tensor, i: int) -> Tensor:
         delta = i + 1 in self.config["linear_attn_config"]["kda_layers"]
-        return self.delta_attention(x, f"model.layers.{i}.self_attn.") if delta else self.latent_attention(x, f"model.layers.{i}.self_attn.")
+        return (self.delta_attention if delta else self.latent_attention)(x, f"model.layers.{i}.self_attn.")
 
     def delta_attention(self, x: Tensor, at: str) -> Tensor:
         settings = self.config["linear_attn_config"]
@@ -98,7 +98,8 @@ class Reference:
         queries = self.linear(self.norm(self.linear(x, f"{at}q_a_proj"), f"{at}q_a_layernorm.weight", LATENT_EPS), f"{at}q_b_proj")
         queries = queries.view(len(x), heads, nope + extra)
         latent, shared = self.linear(x, f"{at}kv_a_proj_with_mqa").split((c["kv_lora_rank"], extra), -1)
-        expanded = self.linear(self.norm(latent, f"{at}kv_a_layernorm.weight", LATENT_EPS), f"{at}kv_b_proj").view(len(x), heads, nope + width)
+        normed = self.norm(latent, f"{at}kv_a_layernorm.weight", LATENT_EPS)
+        expanded = self.linear(normed, f"{at}kv_b_proj").view(len(x), heads, nope + width)
         out = torch.zeros(len(x), heads, width, dtype=torch.float64)
         for h in range(heads):
             keys = torch.cat((expanded[:, h, :nope], shared), -1)

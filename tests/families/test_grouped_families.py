@@ -177,6 +177,7 @@ def test_layers_of_two_kinds() -> None:
         ("tencent/Hy3", "route_norm", False),
         ("rednote-hilab/dots.llm1.inst", "scoring_func", "softmax"),
         ("baidu/ERNIE-4.5-21B-A3B-PT", "use_bias", True),
+        ("baidu/ERNIE-4.5-21B-A3B-PT", "moe_layer_interval", 0),
         ("openai/gpt-oss-120b", "layer_types", ["full_attention"]),
         ("openai/gpt-oss-120b", "layer_types", ["chunked_attention"] * 36),
         ("XiaomiMiMo/MiMo-V2-Flash", "hybrid_layer_pattern", [2] * 48),
@@ -190,7 +191,10 @@ def test_what_a_family_does_not_compute_is_refused(name: str, key: str, value: A
         read(RELEASED[name][2] | {key: value})
 
 
-WRITTEN = ("minimax_m2", "glm4_moe", "solar_open", "dots1-window", "ernie4_5_moe", "hy_v3", "gpt_oss", "mimo_v2_flash", "llama4_text")
+WRITTEN = (
+    "minimax_m2", "glm4_moe", "solar_open", "dots1-window", "ernie4_5_moe", "hy_v3", "gpt_oss", "mimo_v2_flash", "llama4_text", "afmoe",
+    "laguna",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRITTEN)

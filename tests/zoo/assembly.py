@@ -6,7 +6,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from . import draw, folder, layout, reference, tokenizer
+from . import draw, folder, integers, layout, reference, tokenizer
 from .cache import fingerprint, once
 from .family import catalog
 
@@ -15,7 +15,7 @@ def stored_tensors(name, family, seed):
     """Name -> tensor as it goes on disk."""
     config = layout.model_config(family, family.keys | tokenizer.CONFIG_IDS)
     shapes = layout.released_shapes(family, config)
-    tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings)
+    tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings) | integers.tables(name, seed, family, config)
     if family.packing:
         tensors = folder.scheme(family).pack(tensors, family.packing)
     if family.prediction and family.copies:

@@ -28,6 +28,10 @@ def location_and_scale(name, shape, tied):
         return 0.0, 0.3
     if name.endswith((".sinks", ".attention_sink_bias")):
         return 0.0, 1.5
+    if name.endswith(("A_log", "dt_bias")):
+        return -1.0, 0.5
+    if name.endswith("conv1d.weight"):
+        return 0.0, 0.5
     if len(shape) == 1:
         return (SHARP if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0), 0.2
     if name.endswith("embed_tokens.weight"):
@@ -39,10 +43,10 @@ def location_and_scale(name, shape, tied):
 
 
 def tensor(label, seed, name, shape, tied):
-    """Values of one stored tensor: float32 for correction biases, else bfloat16."""
+    """Values of one stored tensor: float32 for correction biases and decays, else bfloat16."""
     mean, deviation = location_and_scale(name, shape, tied)
     values = mean + deviation * noise(shape, generator(label, seed, name))
-    return values if name.endswith("e_score_correction_bias") else values.bfloat16()
+    return values if name.endswith(("e_score_correction_bias", "A_log", "dt_bias")) else values.bfloat16()
 
 
 def tensors(label, seed, shapes, tied):

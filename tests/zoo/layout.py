@@ -5,7 +5,8 @@ import re
 import torch
 import transformers
 
-FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
+PAIR = re.compile(r"(.*)\.gate_up_proj\.weight")
+FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)")
 
 
 def model_config(family, keys):
@@ -22,7 +23,7 @@ def split_experts(name, shape, expert):
     prefix, kind = FUSED.fullmatch(name).groups()
     experts, rows, columns = shape
     gate, up, down = expert
-    parts = (down,) if kind == "down_proj" else (gate, up)
+    parts = {"down_proj": (down,), "up_proj": (up,)}.get(kind, (gate, up))
     return {f"{prefix}.{e}.{part}.weight": (rows // len(parts), columns) for e in range(experts) for part in parts}
 
 
@@ -47,6 +48,8 @@ def released_shapes(family, config):
         model = getattr(transformers, family.model_class)(config)
     shapes = {}
     for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point():
+            continue
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         if family.without and re.search(family.without, name):
@@ -55,6 +58,8 @@ def released_shapes(family, config):
             name = name.replace(ours, released)
         if family.expert and FUSED.fullmatch(name):
             shapes |= split_experts(name, tuple(tensor.shape), family.expert)
+        elif PAIR.fullmatch(name):
+            shapes |= {f"{PAIR.fullmatch(name)[1]}.{part}_proj.weight": (tensor.shape[0] // 2, tensor.shape[1]) for part in ("gate", "up")}
         else:
             shapes[name] = tuple(tensor.shape)
     shapes |= family.extra
