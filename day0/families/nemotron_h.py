@@ -17,7 +17,7 @@ LETTERS = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
 SPELLINGS = {"linear_attention": "mamba", "full_attention": "attention"}  # of transformers 5
 UNUSED = (
     "expand", "chunk_size", "hidden_dropout", "mamba_proj_bias", "mamba_ssm_cache_dtype", "moe_shared_expert_overlap",
-    "num_logits_to_keep", "rescale_prenorm_residual", "sliding_window", "time_step_floor", "time_step_max", "time_step_rank",
+    "num_logits_to_keep", "residual_in_fp32", "rescale_prenorm_residual", "sliding_window", "time_step_floor", "time_step_max", "time_step_rank",
     "use_mamba_kernels", "partial_rotary_factor", "rope_theta", "mtp_hybrid_override_pattern", "mtp_layers_block_type",
 )  # fmt: skip
 

@@ -8,6 +8,8 @@ from day0.spec.part import Part
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
+CONVOLUTIONS = ("q_conv", "k_conv", "v_conv")
+
 
 @record
 class Kda(PartSpec):
@@ -37,7 +39,7 @@ def tensors(m: Kda, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.inputs.items():
         split: Split = "none" if name.endswith("_a") else "column"
         yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split=split, group="inputs")
-    for name in ("q_conv", "k_conv", "v_conv"):
+    for name in CONVOLUTIONS:
         shape = (m.width, m.taps)
         yield TensorSpec(name=name, axes="CJ", shape=shape, role="conv", split="column", precision="float32", group="conv")
     yield TensorSpec(name="f_b", axes="OI", shape=(m.width, m.decay_rank), role="linear", split="column")
@@ -56,7 +58,7 @@ def state(m: Kda, dtype: str) -> Iterator[StateSpec]:
 
 def sites(m: Kda, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="inputs", phase=phase, sizes={"O": sum(m.inputs.values()), "I": D}, weights=tuple(m.inputs))
-    yield Site(op="short_convolution", label="conv", phase=phase, sizes={"C": 3 * m.width, "J": m.taps})
+    yield Site(op="short_convolution", label="conv", phase=phase, sizes={"C": 3 * m.width, "J": m.taps}, weights=CONVOLUTIONS)
     yield Site(op="linear", label="f_b", phase=phase, sizes={"O": m.width, "I": m.decay_rank}, weights=("f_b",))
     heads = {"H": m.heads, "N": m.heads, "Q": m.head_dim, "V": m.head_dim}
     yield Site(op="log_decay", label="decay", phase=phase, sizes={"H": m.heads, "Q": m.head_dim})

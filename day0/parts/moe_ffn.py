@@ -98,7 +98,7 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
         yield Site(op="linear", label="latent_down", phase=phase, sizes={"O": width, "I": D}, weights=("latent_down",))
     options = {"activation": f.activation, "biases": f.biases, "scale_input": f.scale_input}
     banks = tuple(f"experts.{name}" for name in f.matrices)
-    yield Site(op="experts", label="experts", phase=phase, sizes=sizes, options=options, weights=banks)
+    yield Site(op="experts", label="experts", phase=phase, sizes=sizes | {"E": f.experts}, options=options, weights=banks)
     if f.latent and f.latent_norm:
         yield norm_site(f.latent_norm, "latent_norm", phase, {"D": width})
     if f.latent:

@@ -1,6 +1,7 @@
 """Every family reads the checkpoints of its kind without a rest, and counts released models as their makers do."""
 
 import copy
+import re
 from functools import cache
 from math import prod
 
@@ -15,6 +16,12 @@ from day0.spec.registry import blocks, families, formats, parts
 from tests.conformance.published import RELEASES
 from tests.zoo import checkpoint, names
 
+ELSEWHERE = {  # families without a checkpoint of the builder → what tests them
+    "kimi_k3": "no class of transformers: tests/families compares it with a reference of its own",
+    "qwen3_vl_moe": "the builder makes no vision tower: tests/families reads names and sizes",
+    "step3p7": "the builder makes no vision tower: tests/families reads names and sizes",
+}
+
 
 @cache
 def release(name: str) -> Release:
@@ -27,14 +34,15 @@ def test_nothing_is_missing_and_nothing_is_left_over(name: str) -> None:
     found.require_complete()
     assert (found.missing, found.unclaimed) == ([], [])
     assert found.model.unread_keys == ()
-    expected = found.checkpoint.config.data.get("num_nextn_predict_layers") or 0
-    assert (found.model.prediction.count if found.model.prediction else 0) == expected
-    assert bool(found.prediction) == bool(expected)
+    assert not found.prediction or found.model.prediction is not None
+    if "num_nextn_predict_layers" in found.checkpoint.config:
+        expected = found.checkpoint.config.data["num_nextn_predict_layers"]
+        assert (found.model.prediction.count if found.model.prediction else 0) == expected
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_stored_number_is_used_once(name: str) -> None:
-    """The weights of the model have as many elements as the checkpoint tensors that they come from, and no part of one has two owners."""
+    """The model's weights have as many elements as the tensors they come from (stored padding aside); no part of one has two owners."""
     found = release(name)
     owners: dict[tuple[str, int, int], str] = {}
     for canonical, located in found.tensors.items():
@@ -42,8 +50,13 @@ def test_every_stored_number_is_used_once(name: str) -> None:
             key = (stored.name, piece.cut.axis if piece.cut else -1, piece.cut.part if piece.cut else 0)
             assert owners.setdefault(key, canonical) == canonical, f"{stored.name} is {owners[key]} and {canonical}"
     sources = {source for source, _, _ in owners}
-    assert sources | set(found.prediction) == found.checkpoint.stored.keys()
-    assert sum(spec.count for _, spec in specs(found.model)) == sum(prod(found.checkpoint.stored[source].shape) for source in sources)
+    apart = {source for tower in found.towers.values() for source in tower} | set(found.prediction)
+    unused = {name for name in found.checkpoint.stored if any(re.search(pattern, name) for pattern in found.model.unused)}
+    ignored = {name for name in found.checkpoint.stored if any(re.search(pattern, name) for pattern in found.family.names.ignored)}
+    assert sources | apart | unused | ignored == found.checkpoint.stored.keys()
+    stored = sum(prod(found.checkpoint.stored[source].shape) for source in sources)
+    padded = any(piece.cut and piece.cut.padded for located in found.tensors.values() for piece, _ in located.pieces)
+    assert padded or sum(spec.count for _, spec in specs(found.model)) == stored
 
 
 @pytest.mark.parametrize("name", names())
@@ -58,7 +71,7 @@ def test_names_go_both_ways(name: str) -> None:
 
 
 def test_every_family_has_a_checkpoint() -> None:
-    assert {release(name).model.family for name in names()} == set(families().names())
+    assert {release(name).model.family for name in names()} | ELSEWHERE.keys() == set(families().names())
 
 
 def test_no_two_families_recognise_the_same() -> None:
@@ -72,6 +85,8 @@ def test_a_family_says_what_is_there(name: str) -> None:
     family: Family = families().get(name)
     assert family.recognises
     mine = [release(one) for one in names() if release(one).model.family == name]
+    if not mine and name in ELSEWHERE:
+        pytest.skip(ELSEWHERE[name])
     assert {recognise(one.checkpoint.config)[0] for one in mine} == {name}
     kinds = {part.kind for one in mine for layer in one.model.layers for _, part in layer.parts()}
     assert kinds <= set(parts().names()) and kinds <= set(blocks().names())

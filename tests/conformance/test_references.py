@@ -13,6 +13,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.deepseek_v3 import modeling_deepseek_v3 as deepseek
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.gpt_oss import modeling_gpt_oss as gpt_oss
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.mixtral.modeling_mixtral import MixtralTopKRouter
 from transformers.models.olmoe.modeling_olmoe import OlmoeTopKRouter
@@ -43,13 +44,13 @@ def close(found: Tensor, right: Tensor, tolerance: float = 1e-12) -> None:
 
 def test_rms_norm() -> None:
     for made in cases("rms_norm"):
-        weight_D = made["weight_D"]
+        weight_D, width = made["weight_D"], made["x"].shape[-1:]
         if made["plus_one"]:
             theirs = GemmaRMSNorm(len(weight_D), eps=made["eps"])
             theirs.weight.data = weight_D
             close(reference("rms_norm", **made), theirs(made["x"]).detach(), 1e-5)  # theirs is in float32
             weight_D = weight_D + 1
-        close(reference("rms_norm", **made), F.rms_norm(made["x"], weight_D.shape, weight_D, made["eps"]))
+        close(reference("rms_norm", **made), F.rms_norm(made["x"], width, weight_D, made["eps"]))
 
 
 def test_linear() -> None:
@@ -94,8 +95,29 @@ def test_paged_attention() -> None:
     for made in cases("paged_attention"):
         segment, right = made["segment"], []
         for b, q_THQ in enumerate(made["q_THQ"].split(segment.queries)):
-            right.append(sdpa(q_THQ, gathered(made["k_pages"], segment, b), gathered(made["v_pages"], segment, b), made["scale"]))
+            end, window = segment.lengths[b], made["window"]
+            positions = torch.arange(max(0, end - len(q_THQ) - (window or end) + 1), end)
+            if window is None:
+                k, v = (gathered(made[name], segment, b) for name in ("k_pages", "v_pages"))
+            else:
+                k, v = (made[name][segment.slots[b]][positions % made[name].shape[1]] for name in ("k_pages", "v_pages"))
+            right.append(with_sinks(q_THQ, k, v, positions, made))
         close(reference("paged_attention", **made), torch.cat(right))
+
+
+def with_sinks(q_THQ: Tensor, k_SNQ: Tensor, v_SNV: Tensor, positions_S: Tensor, made: dict[str, Any]) -> Tensor:
+    """By torch, or by gpt-oss where heads have sinks; what a query sees is counted position by position."""
+    T, H = q_THQ.shape[:2]
+    window, queries = made["window"], positions_S[-T:, None]
+    seen_TS = positions_S <= queries
+    if window is not None:
+        seen_TS &= positions_S // window == queries // window if made["chunked"] else queries - positions_S < window
+    q, k, v = (x.transpose(0, 1)[None] for x in (q_THQ, k_SNQ, v_SNV))
+    if made["sinks_H"] is None:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen_TS, scale=made["scale"], enable_gqa=True)[0].transpose(0, 1)
+    module = SimpleNamespace(num_key_value_groups=H // k_SNQ.shape[1], sinks=made["sinks_H"], training=False)
+    mask = torch.zeros(seen_TS.shape, dtype=torch.float64).masked_fill(~seen_TS, float("-inf"))[None, None]
+    return gpt_oss.eager_attention_forward(module, q, k, v, mask, scaling=made["scale"])[0][0]
 
 
 def test_absorbed_attention_is_expanded_attention() -> None:

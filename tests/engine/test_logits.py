@@ -90,7 +90,7 @@ def assert_greedy(folder: Path) -> None:
 
 
 def is_dense(name: str) -> bool:
-    return all(layer.ffn.kind == "dense_ffn" for layer in described(name).layers)
+    return all(layer.ffn is None or layer.ffn.kind == "dense_ffn" for layer in described(name).layers)
 
 
 @pytest.mark.parametrize("name", [name for name in names() if is_dense(name)])
