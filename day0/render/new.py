@@ -11,7 +11,7 @@ from day0.stages.unknown import Unknown
 
 def new(paths: list[Path], found: Unknown | None) -> RenderableType:
     """The files; for a family how close the closest is, and every list of what is unknown."""
-    written = Text("\n".join(f"wrote {path}" for path in paths), style="bold")
+    written = Text("\n".join(f"wrote {shortest(path)}" for path in paths), style="bold")
     if found is None:
         return written
     closest = found.closest
@@ -20,6 +20,11 @@ def new(paths: list[Path], found: Unknown | None) -> RenderableType:
         shown.add_row(name, str(len(lines)), Text(lines[0] if lines else "–"))
     near = Text(f"closest known family: {closest} · {closest.wanted - closest.missing} of {closest.wanted} kinds of weights found")
     return stack(written, near, shown)
+
+
+def shortest(path: Path) -> Path:
+    """Relative to the folder that one is in, where it is below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def lists(found: Unknown) -> dict[str, list[str]]:

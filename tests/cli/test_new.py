@@ -108,10 +108,11 @@ def test_a_draft_lists_what_is_unknown_and_can_be_filled(day0: Day0, tmp_path: P
     assert [line for line in unfilled(families()) if line.startswith("day0.families.novelty, line ") and "tensors that nothing claims" in line]
 
     text = text.replace('#   "mlp.router": "",', '"mlp.router": "ffn.router",')
-    text = text.replace("CLOSEST.read(config)", 'CLOSEST.read(Config({**config.data, "moe_intermediate_size": config.int("expert_intermediate")}))')
+    text = text.replace("CLOSEST.read(config)", 'CLOSEST.read(config.spelled(moe_intermediate_size="expert_intermediate"))')
     path.write_text(text)
     families()._loaded.pop("novelty")
     sys.modules.pop("day0.families.novelty")
+    assert Release.open(model).model.unread_keys == ("attention_sink_size",)
     assert error(model) < 1e-5
 
 

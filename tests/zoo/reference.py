@@ -108,7 +108,7 @@ def results(model):
     """-> tensors of expected.safetensors and the margins of the discrete choices behind them."""
     tensors, closest = {}, float("inf")
     with TopkMargin() as topk:
-        for length, ids in prompts(model.config.vocab_size).items():
+        for length, ids in prompts(model.config.get_text_config().vocab_size).items():
             continuation, margin = greedy(model, ids)
             assert torch.equal(continuation, cached_greedy(model, ids)), f"the cache changes the ids after {length}"
             tensors |= {f"input_ids_{length}": ids, f"logits_{length}": logits(model, ids), f"greedy_{length}": continuation}

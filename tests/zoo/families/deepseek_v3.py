@@ -29,9 +29,8 @@ WIDE = FAMILY.keys | dict(hidden_size=192, intermediate_size=288, moe_intermedia
                           kv_lora_rank=136, qk_rope_head_dim=16, qk_nope_head_dim=32, v_head_dim=40, num_hidden_layers=2)
 VARIANTS = {
     "fp8": replace(FAMILY, seed=4, keys=WIDE, packing=Packing((128, 128), "float32")),
-    "mxfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("mxfp4-i8")),
-    "nvfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("nvfp4-ct", 16)),
-    "int4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("int4-zero")),
-    "gptq": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("gptq-v2")),
+    "mxfp4": replace(FAMILY, seed=2, keys=WIDE, packing=Experts("mxfp4-i8")),
+    "nvfp4": replace(FAMILY, seed=1, keys=WIDE, packing=Experts("nvfp4-ct", 16)),
+    "int4": replace(FAMILY, seed=1, keys=WIDE, packing=Experts("int4-zero")),
     "fp8-ue8m0": replace(FAMILY, seed=92, keys=WIDE, packing=Packing((32, 32), "float8_e8m0fnu", notes=dict(scale_fmt="ue8m0"))),
 }

@@ -17,5 +17,5 @@ FAMILY = Family(
         tie_word_embeddings=False,
     ),
 )
-VARIANTS = {"air": replace(FAMILY, seed=0, keys=FAMILY.keys | dict(
+VARIANTS = {"air": replace(FAMILY, seed=34, keys=FAMILY.keys | dict(
     use_qk_norm=False, routed_scaling_factor=1.0, n_group=1, n_shared_experts=1, first_k_dense_replace=2))}

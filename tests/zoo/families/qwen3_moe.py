@@ -25,11 +25,11 @@ WIDE = FAMILY.keys | dict(hidden_size=192, intermediate_size=320, moe_intermedia
                           num_experts=8, decoder_sparse_step=2, mlp_only_layers=[])
 VARIANTS = {
     "fp8": replace(FAMILY, seed=39, keys=WIDE, packing=Packing((128, 128), "bfloat16", listed=True)),
-    "mxfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("mxfp4")),
-    "mxfp8": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("mxfp8")),
+    "mxfp4": replace(FAMILY, seed=54, keys=WIDE, packing=Experts("mxfp4")),
+    "mxfp8": replace(FAMILY, seed=22, keys=WIDE, packing=Experts("mxfp8")),
     "nvfp4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("nvfp4", 16)),
-    "int4": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("int4")),
-    "awq": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("awq")),
-    "gptq": replace(FAMILY, seed=0, keys=WIDE, packing=Experts("gptq")),
+    "int4": replace(FAMILY, seed=1, keys=WIDE, packing=Experts("int4")),
+    "awq": replace(FAMILY, seed=3, keys=WIDE, packing=Experts("awq")),
+    "gptq": replace(FAMILY, seed=4, keys=WIDE, packing=Experts("gptq")),
     "fp8-64x128": replace(FAMILY, seed=18, keys=WIDE, packing=Packing((64, 128), "float32")),
 }
