@@ -75,6 +75,12 @@ class Config:
         """The first of several spellings of one key that is present; the last one when none is."""
         return next((key for key in keys if key in self), keys[-1])
 
+    def spelled(self, **words: builtins.str) -> "Config":
+        """The same for a reader that knows keys by other words: `spelled(known="own")` gives the value of `own` where `known` is asked for."""
+        own = {known: self.data[key] for known, key in words.items() if key in self.data}
+        self.book(words.values(), _reader())
+        return Config({**self.data, **own}, self.path, self.prefix, self.read_keys)
+
     def book(self, keys: Iterable[builtins.str], reader: builtins.str) -> None:
         """Count keys as read by `reader` where they are present."""
         for key in keys:

@@ -3,7 +3,8 @@
 from collections import Counter
 from math import prod
 
-from day0.engine.release import Located, Release, layer_specs, specs
+from day0.engine.release import Located, Release
+from day0.engine.specs import layer_specs, specs
 from day0.spec.model import Layer, PartSpec
 from day0.spec.reports.inspect import LayerRow, ParameterRow
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
+from day0.engine.nearest import advice
+from day0.engine.specs import end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.format import Stored
-from day0.spec.model import Layer, Model, TensorSpec
+from day0.spec.model import Model, TensorSpec
 from day0.spec.names import Piece
 from day0.spec.record import record
-from day0.spec.registry import families, parts
+from day0.spec.registry import families
 
 MOST_LAYERS = 10_000
 
@@ -89,7 +91,7 @@ class Release:
     def open(cls, folder: Path) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
         checkpoint = Checkpoint.open(folder)
-        _, family = recognise(checkpoint.config)
+        _, family = recognise(checkpoint.config, checkpoint)
         return cls(checkpoint, family, family.read(checkpoint.config))
 
     def layer(self, index: int) -> dict[str, Located]:
@@ -143,15 +145,16 @@ def _layout(stored: Stored) -> tuple[object, ...]:
     return (stored.format, stored.shape, stored.block, *parts)
 
 
-def recognise(config: Config) -> tuple[str, Family]:
-    """The family file whose `model_type` this is."""
+def recognise(config: Config, checkpoint: Checkpoint | None = None) -> tuple[str, Family]:
+    """The family file whose `model_type` this is; Day0Error when there is none, with the closest one where there is a checkpoint."""
     kind = config.str("model_type", None)
     _refuse_absurd(config)
     for name, family in families().items():
         if kind in family.recognises:
             return name, family
     known = sorted(k for _, family in families().items() for k in family.recognises)
-    raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=f"known: {', '.join(known)}; see docs on adding one")
+    hint = advice(checkpoint) if checkpoint else f"known: {', '.join(known)}"
+    raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=hint)
 
 
 def _refuse_absurd(config: Config) -> None:
@@ -161,30 +164,6 @@ def _refuse_absurd(config: Config) -> None:
             count = nested.get(key) if isinstance(nested, dict) else None
             if isinstance(count, int | float) and count > MOST_LAYERS:
                 raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
-
-
-def specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
-    """(canonical name, weight) of everything the model must have."""
-    yield from end_specs(model)
-    for layer in model.layers:
-        for name, spec in layer_specs(layer, model.hidden):
-            yield f"layers.{layer.index}.{name}", spec
-
-
-def end_specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
-    """(name, weight) outside the layers; those of `Model.collapse` are called "collapse.…"."""
-    for spec in model.ends():
-        yield spec.name, spec
-    if model.collapse is not None:
-        for spec in parts().get(model.collapse.kind).tensors(model.collapse, model.hidden):
-            yield f"collapse.{spec.name}", spec
-
-
-def layer_specs(layer: Layer, hidden: int) -> Iterator[tuple[str, TensorSpec]]:
-    """(name within the layer, weight)."""
-    for place, part in layer.parts():
-        for spec in parts().get(part.kind).tensors(part, hidden):
-            yield f"{place}.{spec.name}", spec
 
 
 def _names(index: int, model: Model) -> Iterator[tuple[str, str]]:

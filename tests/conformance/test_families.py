@@ -10,7 +10,8 @@ import torch
 import transformers
 
 from day0.checkpoint.config import Config
-from day0.engine.release import Release, recognise, specs
+from day0.engine.release import Release, recognise
+from day0.engine.specs import specs
 from day0.spec.family import Family
 from day0.spec.registry import blocks, families, formats, parts
 from tests.conformance.published import RELEASES

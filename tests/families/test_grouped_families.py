@@ -17,7 +17,8 @@ import transformers
 from safetensors.torch import save_file
 
 from day0.checkpoint.config import Config
-from day0.engine.release import Release, recognise, specs
+from day0.engine.release import Release, recognise
+from day0.engine.specs import specs
 from day0.spec.errors import Day0Error
 from day0.spec.model import Model
 from tests.engine.opened import expected, logits, resident

@@ -1,0 +1,30 @@
+"""Every weight that a model must have, by its canonical name."""
+
+from collections.abc import Iterator
+
+from day0.spec.model import Layer, Model, TensorSpec
+from day0.spec.registry import parts
+
+
+def specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
+    """(canonical name, weight) of everything the model must have."""
+    yield from end_specs(model)
+    for layer in model.layers:
+        for name, spec in layer_specs(layer, model.hidden):
+            yield f"layers.{layer.index}.{name}", spec
+
+
+def end_specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
+    """(name, weight) outside the layers; those of `Model.collapse` are called "collapse.…"."""
+    for spec in model.ends():
+        yield spec.name, spec
+    if model.collapse is not None:
+        for spec in parts().get(model.collapse.kind).tensors(model.collapse, model.hidden):
+            yield f"collapse.{spec.name}", spec
+
+
+def layer_specs(layer: Layer, hidden: int) -> Iterator[tuple[str, TensorSpec]]:
+    """(name within the layer, weight)."""
+    for place, part in layer.parts():
+        for spec in parts().get(part.kind).tensors(part, hidden):
+            yield f"{place}.{spec.name}", spec
