@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TABLES = ("I64", "I32")  # types of tables that say which expert, row or factor
+CODES = frozenset({"qweight", "qzeros", "g_idx", "weight_packed", "weight_shape", "weight_zero_point"})  # of packed formats, whose scales are lost
 
 
 def recognise(headers: Mapping[str, TensorHeader], _config: Mapping[str, Any]) -> Iterator[Stored]:
-    """Each floating-point tensor is a weight of its own, and each table of whole numbers: unlike packed codes it has no scale beside it."""
+    """Each floating-point tensor is a weight of its own, and each table of whole numbers: packed codes have other names, or a scale beside."""
     scaled = {name.rpartition(".")[0] for name in headers if "scale" in name.rpartition(".")[2]}
     for header in headers.values():
-        if header.dtype in FLOATING or (header.dtype in TABLES and header.name.rpartition(".")[0] not in scaled):
+        place, _, leaf = header.name.rpartition(".")
+        if header.dtype in FLOATING or (header.dtype in TABLES and leaf not in CODES and place not in scaled):
             yield Stored(header.name, "plain", header.shape, {"data": header})
 
 

@@ -38,6 +38,7 @@ def operators(report: MapOpsReport) -> Table:
         phases = sorted({site.phase for site in members})
         rows.setdefault((op, place, layers(members), phases[0] if len(phases) == 1 else "both", *how), []).append(label)
     made = table("operator", "where", "layers", "phase", "runs on", "status", "weights", "type")
+    made.columns[0].no_wrap = True
     for (op, place, *rest), labels in sorted(rows.items()):
         made.add_row(op, f"{place}: {', '.join(labels)}" if place else ", ".join(labels), *rest)
     return made

@@ -1,8 +1,7 @@
-"""One small fault in every operator and every part: the comparison of logits with transformers' sees each of them."""
+"""Faults in operators, parts and state, small ones that happened elsewhere and one in each: the comparison of logits sees them all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,9 +15,9 @@ from day0.engine.score import score
 from day0.engine.state import LayerState, State
 from day0.spec.activation import Activation
 from day0.spec.model import Layer, PartSpec
-from day0.spec.registry import ops, parts
+from day0.spec.registry import blocks, ops
 from day0.spec.rope import yarn_mscale
-from tests.engine.opened import assembled, expected, load, planned
+from tests.engine.opened import assembled, described, expected, load, planned
 from tests.engine.test_logits import TOLERANCE
 from tests.zoo import checkpoint, names
 
@@ -202,13 +201,45 @@ def test_without_a_mutation_there_is_nothing_to_see(manner: dict[str, int]) -> N
         assert deviation(Mutation(name, manner)) <= TOLERANCE
 
 
-@cache
-def called() -> set[str]:
-    """Operators that some model of the zoo calls."""
-    return {site.op for name in names() for site in planned(checkpoint(name), load())[1].sites}
+def disturbed(result: Any) -> Any:
+    """Every other element of the last axis half as large again; the choice of another token where the result is a choice."""
+    if isinstance(result, tuple):
+        return tuple(map(disturbed, result))
+    if not result.is_floating_point():
+        return result.roll(1, 0)
+    factors = torch.ones(result.shape[-1], dtype=result.dtype)
+    factors[::2] = 1.5
+    return result * factors
 
 
-def test_every_operator_and_every_part_has_a_mutation() -> None:
-    mutated = {op for mutation in MUTATIONS.values() for op in mutation.call}
-    assert called() - mutated == set(), "add a row to MUTATIONS"
-    assert set(parts().names()) - {kind for mutation in MUTATIONS.values() for kind in mutation.part} == set(), "add a row to MUTATIONS"
+def disturbing(function: Function) -> Function:
+    return lambda *args, **kwargs: disturbed(function(*args, **kwargs))
+
+
+def first_call(op: str) -> tuple[str, dict[str, int]] | None:
+    """The first checkpoint that calls an operator, and a manner of feeding in which it does."""
+    for name in names():
+        phases = {site.phase for site in planned(checkpoint(name), load())[1].sites if site.op == op}
+        if phases:
+            return name, CHUNKS if "prefill" in phases else DECODE
+    return None
+
+
+@pytest.mark.parametrize("op", ops().names())
+def test_no_operator_can_be_disturbed_unseen(op: str) -> None:
+    found = first_call(op)
+    if found is None:
+        pytest.skip("no checkpoint calls it")
+    assert deviation(Mutation(*found, call={op: disturbing})) > FLOOR
+
+
+@pytest.mark.parametrize("kind", blocks().names())
+def test_no_block_can_be_disturbed_unseen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mixer or a network adds, what a residual gives to the next sublayer."""
+    holders = [name for name in names() if kind in {part.kind for layer in described(name).layers for _, part in layer.parts()}]
+    if not holders:
+        pytest.skip("no checkpoint has it in a layer")
+    block = blocks().get(kind)
+    wrong = {name: disturbing(getattr(block, name)) for name in ("prefill", "decode", "run", "before") if hasattr(block, name)}
+    monkeypatch.setitem(blocks()._loaded, kind, replace(block, **wrong))
+    assert deviation(Mutation(holders[0], CHUNKS)) > FLOOR

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import lcm
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def assembled(
     """The same without requests: operators wrapped, the model's description changed, the state of another size."""
     _, mapped = planned(folder, load(dtype=dtype))
     release = Release.open(folder)
-    sizes = {"pages": 50, "page_size": 16, "sequences": 5, "context": 160} | sizes
-    model = change(release.model)
+    model, page = change(release.model), lcm(16, footprint.page_unit(release.model))
+    sizes = {"pages": 5 * footprint.pages_for(160, page), "page_size": page, "sequences": 5, "context": 160} | sizes
     state = State(model.layers, footprint.state(release.model, dtype, chunk=512, **sizes), device=CPU, **sizes)
     bound = Bound(mapped.sites, Workspace(footprint.workspace(release, dtype), CPU), wrap)
     return Forward(model, open_weights(release, dtype, "resident", CPU), bound, state), state
