@@ -28,6 +28,9 @@ class Feed:
         self._config = transformers("modeling_utils").LoadStateDictConfig(
             dtype=dtype, dtype_plan=model._get_dtype_plan(dtype), weight_mapping=self._mapping, device_map={"": device})
         self._path, self._layers = decoder_layers(model)
+        head = model.get_output_embeddings()
+        heads = (f"{name}." for name, module in model.named_modules() if module is head)
+        self._text = (self._path.rpartition(".")[0] + ".", *heads)
         self.unused: list[str] = []  #: released tensors that the class has no place for
         self.groups: dict[int, dict[str, Stored]] = {ENDS: {}, **{i: {} for i in range(len(self._layers))}}
         self._streamed: set[str] = set()  # parameters that are never loaded
@@ -40,8 +43,14 @@ class Feed:
             if target not in state:
                 self.unused.append(name)
                 continue
+            if not self._of_text(target):
+                continue
             found = layer.match(target)
             self.groups[int(found[1]) if found else ENDS][name] = self._checkpoint.stored[name]
+
+    def _of_text(self, target: str) -> bool:
+        """Whether a parameter belongs to the stack or its head, not to a tower beside them."""
+        return target.startswith(self._text)
 
     def _targets(self, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """(released name, name of the parameter that it becomes or becomes a part of)."""
@@ -88,7 +97,7 @@ class Feed:
         layer = f"{self._path}."
         names = self._layers[group].state_dict(prefix=f"{layer}{group}.") if group != ENDS else self._model.state_dict()
         for name, value in names.items():
-            if value.is_meta and name not in self._streamed and (group != ENDS or not name.startswith(layer)):
+            if value.is_meta and name not in self._streamed and self._of_text(name) and (group != ENDS or not name.startswith(layer)):
                 raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
 
 

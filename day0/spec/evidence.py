@@ -112,6 +112,26 @@ class RotaryEvidence(Evidence):
 
 
 @record
+class ReadsEvidence(Evidence):
+    """Which tokens, entries or blocks the sparse attention of a layer chose to read, in a single step."""
+
+    dtype: str  #: type the layer computed in
+    tokens: int  #: of the sequence
+    chosen: int  #: choices of the reference's, over all tokens
+    lacking: int  #: of them, choices that ours lacks
+    affected: int  #: tokens that lack any
+
+
+@record
+class Uncompared(Evidence):
+    """Something that was asked for and could not be compared."""
+
+    rung: Rung  #: where it belongs
+    what: str  #: what was not compared
+    why: str  #: the reason
+
+
+@record
 class ModelEvidence(Evidence):
     """Logits of the whole model on one prompt."""
 
