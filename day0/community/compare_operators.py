@@ -138,6 +138,7 @@ class _Judge:
                 layer=layer, part=part, op=op, label="+".join(sorted(formats)), phase=phase, provider=provider,
                 dtype=dtype_name(self._dtype), sizes=sizes, exact=exact,
                 errors=_wrong(self._choices[kind]) if exact else self._values[kind].errors(),
+                result="" if exact else dtype_name(self._values[kind].dtype),
             )  # fmt: skip
         for book in (self._formats, self._values, self._choices):
             book.clear()

@@ -15,6 +15,7 @@ from day0.engine.loading import decoded
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
 
+TURNED = "_blocks"  # ends the names of weights that are packed turned: [..., O, I] where the class has [..., I, O]
 ENDS = -1  # the group of what lies outside the layers: embeddings, final norm, head
 
 
@@ -58,9 +59,10 @@ class Feed:
         converters = [m for m in self._mapping if isinstance(m, self._loading.WeightConverter)]
         prefix = self._model.base_model_prefix
         for name in self._checkpoint.stored:
-            target, _ = self._loading.rename_source_key(name, renamings, converters, prefix, state)
-            if target not in state and name in state:
-                target = name
+            plain = name.removesuffix(TURNED)
+            target, _ = self._loading.rename_source_key(plain, renamings, converters, prefix, state)
+            if target not in state and plain in state:
+                target = plain
             yield name, target
 
     def stream_ends(self) -> None:
@@ -74,7 +76,7 @@ class Feed:
 
     def load(self, group: int) -> None:
         """Make the weights of one layer (or `ENDS`) real."""
-        tensors = {name: _Late(self._checkpoint, stored) for name, stored in self.groups[group].items()}
+        tensors = {name.removesuffix(TURNED): _Late(self._checkpoint, stored) for name, stored in self.groups[group].items()}
         info, _ = self._loading.convert_and_load_state_dict_in_model(self._model, tensors, self._config)
         for name, found, expected in sorted(info.mismatched_keys):
             raise Day0Error(f"{name} has shape {tuple(found)}, transformers expects {tuple(expected)}", self._checkpoint.folder)
@@ -112,4 +114,5 @@ class _Late:
         self._checkpoint, self._stored = checkpoint, stored
 
     def __getitem__(self, _everything: Any) -> torch.Tensor:
-        return decoded(self._checkpoint.folder, self._stored, torch.float32)
+        value = decoded(self._checkpoint.folder, self._stored, torch.float32)
+        return value.transpose(-1, -2) if self._stored.name.endswith(TURNED) else value

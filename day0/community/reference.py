@@ -127,6 +127,8 @@ class Reference:
         probe = torch.zeros(1, len(positions_T), 1, dtype=torch.float32, device=self.device)
         kinds = {"layer_type": self._rope_kind(index)} if "layer_type" in inspect.signature(module.forward).parameters else {}
         found = module(probe, positions_T[None].to(self.device), **kinds)
+        if isinstance(found, Tensor) and found.is_complex():
+            return found[0].real, found[0].imag
         return (found[0][0], found[1][0]) if isinstance(found, tuple) and len(found) == 2 else None
 
     def _rope_kind(self, index: int) -> Any:

@@ -29,6 +29,8 @@ def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: t
     settings = _settings(library, _plain(config), path)
     try:
         kind = _class_of(library, settings)
+        text = settings.get_text_config()
+        settings = text if kind.config_class is type(text) else settings
         attention = "sdpa" if kind._supports_sdpa else "eager"
         with torch.device("meta"), transformers("initialization").no_init_weights():
             model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=EXPERTS)
@@ -65,15 +67,16 @@ def _settings(library: Any, config: dict[str, Any], path: str) -> Any:
 
 
 def _class_of(library: Any, settings: Any) -> Any:
-    """The class named in `architectures` where it takes these settings and ends in logits, else the one for text, else for images and text."""
+    """The class for text, else the one named in `architectures` where it takes these settings, else the one for images and text."""
+    auto = transformers("models.auto.modeling_auto")
+    if type(settings) in auto.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return auto.MODEL_FOR_CAUSAL_LM_MAPPING[type(settings)]
     for name in settings.architectures or ():
         found: Any = getattr(library, name, None)
-        if _is_model(library, found) and found.config_class is type(settings) and hasattr(found, "get_output_embeddings"):
+        if _is_model(library, found) and found.config_class is type(settings):
             return found
-    auto = transformers("models.auto.modeling_auto")
-    for mapping in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING):
-        if type(settings) in mapping:
-            return mapping[type(settings)]
+    if type(settings) in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
     raise NoReference(f"transformers {library.__version__} has no language model for {type(settings).__name__}")
 
 
@@ -99,7 +102,10 @@ def _fill_buffers(model: Any, device: torch.device) -> None:
 def decoder(model: Any) -> Any:
     """The stack: the module that embeds, runs the layers and applies the last norm."""
     found = model.get_decoder()
-    return found if hasattr(found, "layers") else found.get_decoder() if hasattr(found, "get_decoder") and found is not model else model.model
+    while not hasattr(found, "layers"):  # a language model inside a model, which calls itself its decoder
+        inner = found.get_decoder() if hasattr(found, "get_decoder") else found
+        found = found.model if inner is found else inner
+    return found
 
 
 def decoder_layers(model: Any) -> tuple[str, nn.ModuleList]:

@@ -136,8 +136,7 @@ class Probe:
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
             self._forced_reads = None if reads_TK is None else reads_TK[start : start + count]
             step = self._step(state, sequence, start, list(ids[start : start + count]) if ids else [0] * count)
-            for segment in step.segments():
-                segment.shared["indices", self.release.model.layers[index].index_source] = self._forced_reads
+            self._share(index, step)
             stream = hidden_TD[start : start + count].to(self.dtype)
             streams.append(run(stream, self._weights(index), step, seen))
             parts.append(seen)
@@ -147,6 +146,13 @@ class Probe:
             hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2],
             reads_TK=self._reads[0] if len(chunks) == 1 and self._reads else None,
         )  # fmt: skip
+
+    def _share(self, index: int, step: Step) -> None:
+        """What a layer that reuses a choice finds in its segment: nothing while all there is may be read."""
+        layer = self.release.model.layers[index]
+        for segment in step.segments() if layer.index_source is not None else ():
+            everything = segment.longest <= getattr(layer.mixer, "top_k", 0)
+            segment.shared["indices", layer.index_source] = None if everything else self._forced_reads
 
     def entering(self, index: int, stream: Tensor) -> Tensor:
         """A reference's stream, [T, D] or of our shape, as layer `index` takes it."""

@@ -70,6 +70,7 @@ class OperatorEvidence(Evidence):
     sizes: str  #: "T=33 D=64"
     exact: bool  #: results are choices, which must be equal
     errors: Errors  #: against the operator's reference in float64
+    result: str = ""  #: type of the result
 
     @property
     def call(self) -> str:

@@ -133,7 +133,7 @@ def pack_one(scheme, weight, group, name):
     order = order_of(name, weight.shape[1])
     group_of = (torch.arange(weight.shape[1]) // group)[order.argsort()]
     return {
-        "qweight": words(codes[:, order.argsort()]).T.contiguous(), "qzeros": words(zeros.T - (scheme == "gptq")),
+        "qweight": words(codes[:, order.argsort()]).T.contiguous(), "qzeros": words(zeros.T - int(scheme == "gptq")),
         "scales": scale.T.contiguous(), "g_idx": group_of.int(),
     }
 
@@ -150,8 +150,8 @@ def ordered(scheme, weight, name):
 def unpack_one(scheme, parts, group):
     """Float32 [out, in] of what `pack_one` wrote."""
     if scheme in ("mxfp4", "mxfp4-i8"):
-        data, scale = parts.values()
-        return from_mxfp4(data, scale, group)
+        data, scale = ("weight_packed", "weight_scale") if scheme == "mxfp4" else ("weight", "scale")
+        return from_mxfp4(parts[data], parts[scale], group)
     if scheme == "mxfp8":
         codes = parts["weight"]
         return codes.double() * each(power(parts["weight_scale"]), codes.shape[1], group)
