@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ class Choices:
         return cls(truth.selection.experts_TK if truth.selection else None, read(raw))
 
 
-def repeated(truth: LayerRun) -> dict[str, Tensor | None]:
+def repeated(truth: LayerRun) -> dict[str, Any]:
     """The choices of one run, as arguments for another one of the reference."""
     return {"experts_TK": truth.selection.experts_TK if truth.selection else None, "reads": truth.reads}
 

@@ -84,7 +84,16 @@ class Feed:
             raise Day0Error(f"{name}: {problem.splitlines()[0]}", self._checkpoint.folder)
         if group == ENDS:
             self._model.tie_weights()
+        else:
+            self._without_bias(self._layers[group])
         self._require(group)
+
+    def _without_bias(self, layer: nn.Module) -> None:
+        """A correction that the class always has and the release does not store adds nothing."""
+        for name, buffer in list(layer.named_buffers()):
+            owner, _, last = name.rpartition(".")
+            if buffer.is_meta and last.endswith("correction_bias"):
+                setattr(layer.get_submodule(owner), last, torch.zeros_like(buffer, device=self._device))
 
     def drop(self, group: int) -> None:
         """Give the memory of one layer back."""

@@ -68,4 +68,5 @@ def _sizes(said: Any) -> list[int]:
     if not isinstance(said, Mapping):
         return []
     own = said.get("group_size")
-    return [own] * (isinstance(own, int) and own > 0) + [size for value in said.values() for size in _sizes(value)]
+    here = [own] if isinstance(own, int) and own > 0 else []
+    return here + [size for value in said.values() for size in _sizes(value)]

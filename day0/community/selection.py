@@ -65,12 +65,16 @@ class _Choice(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if name == "linear":
             self.logits_TE = result
-        if name == "topk" and args[0].dim() == 2 and result[1].shape[-1] == self._top_k:
+        if name == "topk" and args[0].dim() == 2 and result[1].shape[-1] == self._top_k and self._over_experts(args[0]):
             self.ranked_TE = args[0]
             if self._experts is not None:
                 result = type(result)((args[0].gather(-1, self._experts), self._experts))
             self.chosen_TK = result[1]
         return result
+
+    def _over_experts(self, ranked: Tensor) -> bool:
+        """A top-k among groups may keep as many."""
+        return self.logits_TE is None or ranked.shape[-1] == self.logits_TE.shape[-1]
 
 
 @contextmanager

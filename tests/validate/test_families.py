@@ -16,7 +16,6 @@ from tests.validate.planted import Fault, exchanged, part, validate
 from tests.zoo import checkpoint, names
 from tests.zoo.kimi_k3 import checkpoint as kimi_k3
 
-SLOW = pytest.mark.slow
 SHARED = Path(__file__).parents[2].parent / "shared" / "models" / "tiny-glm5next"
 GLM5 = pytest.mark.skipif(not SHARED.is_dir(), reason="needs shared/models/tiny-glm5next")
 
@@ -25,15 +24,15 @@ def test_every_format_has_a_second_definition() -> None:
     assert set(FORMULAS) == set(formats().names())
 
 
-@pytest.mark.parametrize("name", ["deepseek_v3-gptq", "qwen3_moe-awq"])
-def test_the_second_definition_is_one_of_its_own(name: str) -> None:
-    """Other zeros give other values in both, and the same ones again."""
-    found = [name for name in names() if name.endswith(name.rpartition("-")[2])]
-    release = Release.open(checkpoint(name if name in found else found[0]))
-    stored = next(stored for stored in release.checkpoint.stored.values() if stored.format == name.rpartition("-")[2])
-    ours = decoded(release.folder, stored, torch.float32)
-    other = independent(release.checkpoint, stored)
-    assert other is not None and torch.equal(ours, other[0])
+@pytest.mark.parametrize("name", [name for name in names() if "-" in name and name.rpartition("-")[2] in FORMULAS])
+def test_both_definitions_decode_alike(name: str) -> None:
+    release = Release.open(checkpoint(name))
+    packed = [stored for stored in release.checkpoint.stored.values() if stored.format == name.rpartition("-")[2]]
+    for stored in packed[:4]:
+        ours, other = decoded(release.folder, stored, torch.float32), independent(release.checkpoint, stored)
+        assert other is not None and ours.shape == other[0].shape
+        torch.testing.assert_close(ours, other[0], rtol=2**-22, atol=0)
+    assert packed or name.endswith("fp8")
 
 
 def test_without_a_reference_the_verdict_is_unknown_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +64,7 @@ def test_a_fault_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch, fault: st
 
 STREAMS: dict[str, tuple[Fault, tuple[int, str]]] = {
     "streams mixed by a matrix that is not doubly stochastic": (
-        part(0, "residual", lambda p: replace(p, iterations=1)), (0, "ffn")),
+        part(0, "residual", lambda p: replace(p, iterations=1)), (0, "residual")),
     "mixers of both sublayers exchanged": (exchanged("layers.0.residual.mixer_base", "layers.0.residual.ffn_base"), (0, "mixer")),
     "eps of the recurrent output's norm": (
         part(0, "mixer", lambda m: replace(m, norm=replace(m.norm, eps=1e-2))), (0, "mixer")),
