@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.feed import ENDS, Feed
