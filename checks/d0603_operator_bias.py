@@ -17,7 +17,7 @@ SURE = 4.0  # standard errors that chance is granted
 
 def run(evidence: OperatorEvidence) -> Iterator[Finding]:
     x = evidence.errors
-    if not evidence.exact and evidence.dtype in ("bfloat16", "float16") and abs(x.bias) > LIMIT + SURE * x.bias_error:
+    if not evidence.exact and (evidence.result or evidence.dtype) in ("bfloat16", "float16") and abs(x.bias) > LIMIT + SURE * x.bias_error:
         expected, found = f"within {LIMIT:g}", f"mean error of {x.bias:+.2f} ± {x.bias_error:.2f} unit roundoffs"
         yield Finding(code="D0603", status="fail", subject=evidence.call, expected=expected, found=found, hint="does it truncate?")
 

@@ -1,6 +1,7 @@
 """Compare a model with its reference, from weights to logits, and name the first thing that is wrong.
 
-Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong.
+Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong, 2 when
+neither a layer nor the logits could be compared.
 """
 
 from typing import Annotated, Literal
@@ -49,4 +50,4 @@ def command(
     console.show(report, view.validate, json=json, yaml=yaml)
     first = report.first_divergence
     console.note(f"Next: day0 explain {first.code}   report: {path}" if first else f"Next: day0 run   report: {path}")
-    return 0 if report.verdict == "pass" else 1
+    return {"pass": 0, "fail": 1, "unknown": 2}[report.verdict]

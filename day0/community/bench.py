@@ -35,6 +35,12 @@ class Bench:
         dtype = list(self.maps)[-1]
         return self.truth if dtype == torch.float32 else self._reference(dtype)
 
+    def ours(self, place: int) -> range:
+        """Our layers that stand for layer `place` of the reference."""
+        span = len(self.release.model.layers) // self.truth.layers
+        assert span * self.truth.layers == len(self.release.model.layers), "layers of ours and of the reference do not line up"
+        return range(place * span, (place + 1) * span)
+
     def _reference(self, dtype: torch.dtype) -> Reference:
         return Reference.open(self.release.checkpoint, dtype, range(0), self.probes[torch.float32].device)
 

@@ -1,16 +1,19 @@
 """Layers: each on the reference's hidden states, with the reference's choice of experts, part by part."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from day0.community.bench import Bench
+from day0.community.reads import ascending, differing, read
 from day0.community.reference import LayerRun, Reference
 from day0.community.selection import Selection, rule
 from day0.community.statistics import compare, dtype_name
-from day0.engine.probe import LayerResult
-from day0.spec.evidence import Evidence, LayerEvidence, RotaryEvidence, SelectionEvidence
+from day0.engine.probe import LayerResult, Probe
+from day0.spec.evidence import Evidence, LayerEvidence, ReadsEvidence, RotaryEvidence, SelectionEvidence, Uncompared
 from day0.spec.ops import Phase
 from day0.spec.rope import Rope
 
@@ -18,21 +21,60 @@ Table = Callable[[Rope, Tensor], tuple[Tensor, Tensor]]  # (rope, positions [T])
 SINGLE = 8  # tokens that the decode run feeds one by one
 
 
-def compare_layer(bench: Bench, index: int, stream_TD: Tensor) -> tuple[list[Evidence], Tensor]:
-    """Evidence for one layer fed with `stream_TD` (float32), and the stream that the reference lets out."""
+def compare_layer(
+    bench: Bench, place: int, stream_TD: Tensor, ids: Sequence[int], handed: Tensor | None = None
+) -> tuple[list[Evidence], LayerRun]:
+    """Evidence for one layer of the reference fed with `stream_TD` (float32), and what the reference made of it.
+
+    Ours may be several for one of the reference's: they run one after the other, and the stream is compared after the last.
+    """
     evidence: list[Evidence] = []
-    with bench.truth.loaded(index):
-        truths = {dtype: bench.truth.layer(index, stream_TD.to(dtype)) for dtype in bench.probes}
+    with bench.truth.loaded(place):
+        truths = {dtype: bench.truth.layer(place, stream_TD.to(dtype), ids=ids, handed=handed) for dtype in bench.probes}
     for dtype, probe in bench.probes.items():
         truth, entering_TD = truths[dtype], stream_TD.to(dtype)
-        forced = truth.selection.experts_TK if truth.selection else None
-        peer = None if dtype == torch.float32 else bench.own.layer(index, entering_TD, 0, forced, truth.indices_TK)
+        peer = None if dtype == torch.float32 else bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
+        choices = Choices.of(bench, place, truth, handed)
         for phase, chunks in runs(len(entering_TD)).items():
-            ours = probe.layer(index, entering_TD, forced, chunks, indices_TK=truth.indices_TK)
-            evidence += _parts(index, phase, dtype, ours, truth, peer)
-            if truth.selection:
-                evidence.append(_selection(index, phase, dtype, ours, truth, peer))
-    return evidence, truths[torch.float32].hidden_TD
+            ours = chain(probe, bench.ours(place), probe.entering(bench.ours(place)[0], entering_TD), choices, chunks, ids)
+            evidence += _parts(bench, place, phase, dtype, ours, truth, peer)
+            for index, result in ours.items():
+                if truth.selection and result.scores_TE is not None and truth.router is not None:
+                    evidence.append(_selection(index, phase, dtype, result, truth, peer))
+            if phase == "prefill":
+                evidence += _reads(dtype, ours, choices, truth)
+    return evidence, truths[torch.float32]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the reference chose, to be forced on ours."""
+
+    experts_TK: Tensor | None  #: experts
+    reads_TK: Tensor | None  #: what attention reads
+
+    @classmethod
+    def of(cls, bench: Bench, place: int, truth: LayerRun, handed: Tensor | None) -> Self:
+        """Of one layer; one that reuses a choice reads what it was handed."""
+        reuses = any(bench.release.model.layers[index].index_source is not None for index in bench.ours(place))
+        raw = truth.reads if truth.reads is not None else handed if reuses else None
+        return cls(truth.selection.experts_TK if truth.selection else None, read(raw))
+
+
+def repeated(truth: LayerRun) -> dict[str, Any]:
+    """The choices of one run, as arguments for another one of the reference."""
+    return {"experts_TK": truth.selection.experts_TK if truth.selection else None, "reads": truth.reads}
+
+
+def chain(
+    probe: Probe, layers: Iterable[int], stream: Tensor, choices: Choices, chunks: list[int], ids: Sequence[int]
+) -> dict[int, LayerResult]:
+    """Our layers, one after the other."""
+    results = {}
+    for index in layers:
+        results[index] = probe.layer(index, stream, choices.experts_TK, chunks, ids=ids, reads_TK=choices.reads_TK)
+        stream = results[index].hidden_TD
+    return results
 
 
 def runs(tokens: int) -> dict[Phase, list[int]]:
@@ -43,13 +85,42 @@ def runs(tokens: int) -> dict[Phase, list[int]]:
     return {"prefill": [tokens], "decode": chunks + [1] * single}
 
 
-def _parts(index: int, phase: Phase, dtype: torch.dtype, ours: LayerResult, truth: LayerRun, peer: LayerRun | None) -> Iterator[Evidence]:
+def _parts(
+    bench: Bench, place: int, phase: Phase, dtype: torch.dtype, ours: dict[int, LayerResult], truth: LayerRun, peer: LayerRun | None
+) -> Iterator[Evidence]:
     """Evidence for what each part adds to the stream, and for the stream."""
-    both: list[str] = [name for name in ("mixer", "ffn") if name in truth.parts and name in ours.parts]
-    triples = [(name, ours.parts[name], truth.parts[name], peer.parts[name] if peer else None) for name in both]
-    for part, mine, right, other in [*triples, ("residual", ours.hidden_TD, truth.hidden_TD, peer.hidden_TD if peer else None)]:
-        errors = compare(mine, right, other, dtype)
-        yield LayerEvidence(layer=index, part=part, phase=phase, dtype=dtype_name(dtype), tokens=len(right), errors=errors)
+    for half, (index, result) in enumerate(ours.items()):
+        for part, mine in result.parts.items():
+            key = next((key for key in _keys(part, half, len(result.parts)) if key in truth.parts), None)
+            if key is None or truth.parts[key].shape != mine.shape:
+                if phase == "prefill" and dtype == torch.float32:
+                    why = "the reference's layer has no module whose result is this part alone; the stream after the layer is compared"
+                    yield Uncompared(layer=index, part=part, rung="layers", what=f"what the {part} adds", why=why)
+                continue
+            errors = compare(mine, truth.parts[key], peer.parts[key] if peer else None, dtype)
+            yield LayerEvidence(layer=index, part=part, phase=phase, dtype=dtype_name(dtype), tokens=len(mine), errors=errors)
+    last = max(ours)
+    stream = bench.probes[dtype].leaving(last, ours[last].hidden_TD, truth.hidden_TD)
+    errors = compare(stream, truth.hidden_TD, peer.hidden_TD if peer else None, dtype)
+    yield LayerEvidence(layer=last, part="residual", phase=phase, dtype=dtype_name(dtype), tokens=len(stream), errors=errors)
+
+
+def _keys(part: str, half: int, parts: int) -> Iterator[str]:
+    """Names of a part in the reference; a layer that is one sublayer may call it by another name."""
+    yield f"{part}.{half}" if half else part
+    if parts == 1 and not half:
+        yield from ("mixer", "ffn")
+
+
+def _reads(dtype: torch.dtype, ours: dict[int, LayerResult], choices: Choices, truth: LayerRun) -> Iterator[Evidence]:
+    """What ours chose to read next to what the reference did; nothing where either reads all there is."""
+    for index, result in ours.items():
+        if truth.reads is not None and choices.reads_TK is not None and result.reads_TK is not None:
+            lacking, chosen, affected = differing(ascending(result.reads_TK), choices.reads_TK)
+            yield ReadsEvidence(
+                layer=index, part="reads", dtype=dtype_name(dtype), tokens=len(result.reads_TK), chosen=chosen, lacking=lacking,
+                affected=affected,
+            )  # fmt: skip
 
 
 def _selection(
@@ -91,13 +162,14 @@ def _near(ours: Selection, reference: Selection) -> Tensor:
     return gap_T.nan_to_num(nan=torch.inf) <= 2 * apart_TE.nan_to_num(nan=0.0, posinf=0.0).amax(-1)
 
 
-def compare_rotary(truth: Reference, layer: int, rope: Rope, table: Table, context: int) -> RotaryEvidence | None:
-    """Our cosines and sines against the class's own, from position 0 to the end of the context; None when it has no single table."""
+def compare_rotary(truth: Reference, place: int, layer: int, rope: Rope, table: Table, context: int) -> Evidence:
+    """Our cosines and sines against the class's own, from position 0 to the end of the context."""
     positions_T = torch.unique(torch.cat([torch.arange(min(context, 64)), torch.linspace(0, context - 1, 256).long()]))
-    theirs = truth.rotary(positions_T)
-    if theirs is None:
-        return None
+    theirs = truth.rotary(place, positions_T)
     half = rope.dim // 2  # tables of half the width and tables that repeat it both occur
+    if theirs is None or theirs[0].shape[-1] < half:
+        why = "the reference has no table of cosines and sines for this layer; its attention is compared at the prompt's positions only"
+        return Uncompared(layer=layer, part="rotary", rung="layers", what="the rotation at positions beyond the prompt", why=why)
     pairs = zip(table(rope, positions_T), theirs, strict=True)
     apart_T = torch.stack([(ours[:, :half] - right[:, :half].float()).abs().amax(-1).cpu() for ours, right in pairs]).amax(0)
     worst = int((apart_T / (1 + positions_T)).argmax())  # an angle in float32 is off in proportion to the position

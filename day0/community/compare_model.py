@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from day0.community.bench import Bench
+from day0.community.compare_layers import Choices, repeated
 from day0.community.statistics import Tally, dtype_name
+from day0.engine.probe import READERS, Probe
 from day0.spec.evidence import ModelEvidence
 from day0.spec.progress import Progress
 
@@ -14,20 +16,21 @@ ROWS = 16  # tokens whose logits are held at a time
 
 
 def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence]:
-    """Evidence for the logits, with the reference's choices forced (experts, positions to read); and free, where there are experts."""
+    """Evidence for the logits, with the reference's choices (experts, what attention reads) forced; and free, where there are choices."""
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
-    ways = (True, False) if bench.truth.routed else (True,)
-    streams = {(dtype, forced): probe.embed(ids) for dtype, probe in bench.probes.items() for forced in ways}
-    for index in range(bench.truth.layers):
-        progress("model", index, bench.truth.layers)
-        truth = bench.truth.layer(index, truth_TD)
-        chosen = truth.selection.experts_TK if truth.selection else None
-        truth_TD, read = truth.hidden_TD, truth.indices_TK
-        own_TD = truth_TD if bench.own is bench.truth else bench.own.layer(index, own_TD, 0, chosen, read).hidden_TD
-        for (dtype, forced), stream_TD in streams.items():
-            experts_TK, indices_TK = (chosen, read) if forced else (None, None)
-            result = bench.probes[dtype].layer(index, stream_TD, experts_TK, [len(ids)], indices_TK=indices_TK)
-            streams[dtype, forced] = result.hidden_TD
+    ways = (True, False) if bench.truth.routed or _chooses(bench) else (True,)
+    runs = {(dtype, way): _Run(probe, ids, way) for dtype, probe in bench.probes.items() for way in ways}
+    handed = None
+    for place in range(bench.truth.layers):
+        progress("model", place, bench.truth.layers)
+        truth = bench.truth.layer(place, truth_TD, ids=ids, handed=handed)
+        same = bench.own is bench.truth
+        own_TD = truth.hidden_TD if same else bench.own.layer(place, own_TD, ids=ids, handed=handed, **repeated(truth)).hidden_TD
+        choices = Choices.of(bench, place, truth, handed)
+        for run in runs.values():
+            run.go(bench.ours(place), choices)
+        truth_TD, handed = truth.hidden_TD, truth.handed
+    streams = {key: run.stream for key, run in runs.items()}
     progress("model", bench.truth.layers, bench.truth.layers)
     for (dtype, forced), stream_TD in streams.items():
         tally = _Logits(dtype)
@@ -36,6 +39,27 @@ def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Itera
             right_TW = bench.truth.head(truth_TD[rows])
             tally.add(bench.probes[dtype].head(stream_TD[rows]), right_TW, None if dtype == torch.float32 else bench.own.head(own_TD[rows]))
         yield tally.evidence(forced)
+
+
+def _chooses(bench: Bench) -> bool:
+    return any(site.op in READERS for site in bench.probes[torch.float32].mapped.sites)
+
+
+class _Run:
+    """Our stream on its way through all layers, with choices forced or its own."""
+
+    def __init__(self, probe: Probe, ids: Sequence[int], way: bool) -> None:
+        self._probe, self._ids, self._forced = probe, ids, way
+        self.stream = probe.embed(ids)
+        self._reads: dict[int | None, Tensor | None] = {}  # layer → what it chose to read
+
+    def go(self, layers: range, choices: Choices) -> None:
+        """Through some more layers."""
+        for index in layers:
+            source = self._probe.release.model.layers[index].index_source
+            reads, experts = (choices.reads_TK, choices.experts_TK) if self._forced else (self._reads.get(source), None)
+            result = self._probe.layer(index, self.stream, experts, [len(self._ids)], ids=self._ids, reads_TK=reads)
+            self.stream, self._reads[index] = result.hidden_TD, result.reads_TK
 
 
 class _Logits:

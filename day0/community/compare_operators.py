@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from day0.community.bench import Bench, draw
+from day0.community.reach import borders, reach
 from day0.community.statistics import Tally, dtype_name
 from day0.engine.packed import Group, Packed
 from day0.engine.probe import Call
 from day0.engine.release import Release
-from day0.spec.evidence import Errors, OperatorEvidence
+from day0.spec.evidence import Errors, OperatorEvidence, Uncompared
+from day0.spec.model import Layer
 from day0.spec.ops import Phase
 from day0.spec.progress import Progress
 from day0.spec.registry import ops
@@ -23,33 +25,54 @@ TOKENS, SINGLE = 48, 8  # tokens that operators are looked at with; the last few
 
 def compare_operators(
     bench: Bench, layers: Sequence[int], ids: Sequence[int], progress: Progress, drawn: bool = False
-) -> Iterator[OperatorEvidence]:
+) -> Iterator[OperatorEvidence | Uncompared]:
     """Evidence for each call of the chosen layers (and of the ends, when all are chosen), in each type.
 
     A layer runs on the stream that our float32 run lets out of the layer before it, or on drawn values. Of layers that are alike (equal
     parts, equal formats, equal implementations) the first chosen one speaks for all.
     """
-    float32, ids = bench.probes[torch.float32], list(ids)[:TOKENS]
-    single = min(SINGLE, len(ids) - 1)
+    float32 = bench.probes[torch.float32]
+    model = float32.release.model
+    ids = list(ids)[: max(TOKENS, max(reach(model.layers[index], len(ids)) for index in layers))]
     judges = {dtype: _Judge(dtype, _providers(probe.mapped)) for dtype, probe in bench.probes.items()}
     speakers = _distinct(float32.release, layers, [probe.mapped for probe in bench.probes.values()])
     stream_TD = float32.embed(ids)
+    read: dict[int | None, Tensor | None] = {}  # layer → what it chose to read
     last = max(speakers) + 1
     for index in range(last):
         progress("operators", index, last)
+        reads_TK = read.get(model.layers[index].index_source)
         if index in speakers:
             stream_TD = draw(index, stream_TD) if drawn else stream_TD
             for dtype, probe in bench.probes.items():
-                probe.layer(index, stream_TD.to(dtype), None, [len(ids) - single, *[1] * single], judges[dtype])
+                probe.layer(index, stream_TD.to(dtype), None, _chunks(model.layers[index], len(ids)), judges[dtype], ids=ids, reads_TK=reads_TK)
                 yield from judges[dtype].evidence()
-        if index + 1 < last and not drawn:
-            stream_TD = float32.layer(index, stream_TD, None, [len(ids)]).hidden_TD
-    if len(layers) == len(float32.release.model.layers):
+        if index + 1 < last:
+            result = float32.layer(index, stream_TD, None, [len(ids)], ids=ids, reads_TK=reads_TK)
+            stream_TD, read[index] = stream_TD if drawn else result.hidden_TD, result.reads_TK
+    if len(layers) == len(model.layers):
         for dtype, probe in bench.probes.items():
             probe.embed(ids, judges[dtype])
             probe.head(stream_TD.to(dtype), judges[dtype])
             yield from judges[dtype].evidence()
+    yield from _silent(float32.mapped, speakers, judges[torch.float32].seen, len(ids))
     progress("operators", last, last)
+
+
+def _chunks(layer: Layer, tokens: int) -> list[int]:
+    """Steps that call what a layer does in both phases: before the first border of its mixer where it has one, and in the end."""
+    first = min((border for border in borders(layer.mixer) if border), default=0)
+    early = [first // 2, 1] if 4 <= first < tokens - SINGLE else []
+    single = min(SINGLE, tokens - sum(early) - 1)
+    return [*early, tokens - sum(early) - single, *[1] * single]
+
+
+def _silent(mapped: MapOpsReport, layers: Sequence[int], seen: set[tuple[int | None, str]], tokens: int) -> Iterator[Uncompared]:
+    """Operators that the map has in these layers and that a sequence of this length does not call."""
+    for layer, op in dict.fromkeys((site.layer, site.op) for site in mapped.sites if site.layer in layers):
+        if (layer, op) not in seen:
+            why = f"{tokens} tokens do not make the layer call it; --tokens takes a longer sequence"
+            yield Uncompared(layer=layer, part=op, rung="operators", what=f"operator {op}", why=why)
 
 
 def _distinct(release: Release, layers: Sequence[int], maps: Sequence[MapOpsReport]) -> list[int]:
@@ -81,23 +104,30 @@ class _Judge:
         self._formats: dict[Kind, set[str]] = {}
         self._values: dict[Kind, Tally] = {}
         self._choices: dict[Kind, Tensor] = {}
+        self.seen: set[tuple[int | None, str]] = set()  # (layer, operator) of every call
 
     def __call__(self, call: Call) -> None:
+        self.seen.add((call.layer, call.op))
         op = ops().get(call.op)
         arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
         chosen = _chosen(call.result)
         width = torch.float64 if chosen is None else None
         right = op.reference(**{name: _widened(value, width) for name, value in arguments.items()})
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
-        row = tuple((call.result if chosen is None else chosen).shape[1:])
-        kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, _sizes(arguments), row)
-        self._formats.setdefault(kind, set()).add(_formats(arguments))
-        if chosen is None:
-            tally = self._values.setdefault(kind, Tally(call.result.dtype, op.budget.relative(dtype_name(call.result.dtype))))
-            tally.add(call.result, right)
-        else:  # choices have no order
-            wrong_T = (chosen.sort(-1).values != _chosen(right).sort(-1).values).any(-1)
-            self._choices[kind] = torch.cat((self._choices[kind], wrong_T)) if kind in self._choices else wrong_T
+        formats, sizes = _formats(arguments), _sizes(arguments)
+        results = zip(call.result, right, strict=True) if isinstance(call.result, tuple) and chosen is None else [(call.result, right)]
+        for mine, expected in results:
+            row = tuple((mine if chosen is None else chosen).shape[1:])
+            kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, sizes, row)
+            if chosen is not None:
+                wrong_T = (_sorted(chosen) != _sorted(_chosen(expected))).flatten(1).any(-1)
+                self._choices[kind] = torch.cat((self._choices[kind], wrong_T)) if kind in self._choices else wrong_T
+            elif mine.numel():
+                tally = self._values.setdefault(kind, Tally(mine.dtype, op.budget.relative(dtype_name(mine.dtype))))
+                tally.add(mine, expected)
+            else:
+                continue
+            self._formats.setdefault(kind, set()).add(formats)
 
     def evidence(self) -> Iterator[OperatorEvidence]:
         """What was observed since the last time."""
@@ -108,9 +138,15 @@ class _Judge:
                 layer=layer, part=part, op=op, label="+".join(sorted(formats)), phase=phase, provider=provider,
                 dtype=dtype_name(self._dtype), sizes=sizes, exact=exact,
                 errors=_wrong(self._choices[kind]) if exact else self._values[kind].errors(),
+                result="" if exact else dtype_name(self._values[kind].dtype),
             )  # fmt: skip
         for book in (self._formats, self._values, self._choices):
             book.clear()
+
+
+def _sorted(chosen: Tensor) -> Tensor:
+    """Choices have no order."""
+    return chosen.sort(-1).values
 
 
 def _wrong(wrong_T: Tensor) -> Errors:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
-from day0.community import decode_packed
+from day0.community import packed
 from day0.spec.format import Stored
 
 
@@ -21,7 +21,7 @@ def independent(checkpoint: Checkpoint, stored: Stored, rows: slice | None = Non
     may be read alone.
     """
     assert rows is None or stored.format == "plain"
-    formula = FORMULAS.get(stored.format) or decode_packed.formula(stored.format)
+    formula = FORMULAS.get(stored.format)
     if formula is None:
         return None
     parts = {part: _load(checkpoint, _name(checkpoint, stored, part), rows) for part in stored.kept}
@@ -70,6 +70,37 @@ def _e4m3(codes: Tensor) -> Tensor:
     return torch.where(code > 127, -value, value)
 
 
+def _fp8(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    """Every element times the one scale, that of its expert, or that of its row."""
+    codes, scale = parts["data"], parts["scale"].float()
+    if scale.numel() > 1 and scale.ndim < codes.ndim:  # [O] for a matrix, [E] for a stack
+        scale = scale.reshape(*scale.shape, *[1] * (codes.ndim - scale.ndim))
+    return _e4m3(codes) * scale.reshape(scale.shape if scale.numel() > 1 else ()), "safetensors and fp8 by its definition"
+
+
+def _mxfp8(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    """Every code times the power of two of its 32 (OCP Microscaling Formats 1.0, §5.1)."""
+    codes = parts["data"]
+    return _e4m3(codes) * _scale(parts["scale"])[..., torch.arange(codes.shape[-1]) // 32], "safetensors and MXFP8 by its definition"
+
+
+def _mxfp4(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    """The same with E2M1 codes, two a byte; blocks may have an axis of their own."""
+    values = packed.e2m1(parts["data"].view(torch.uint8))
+    scales = _scale(parts["scale"])
+    values = values.reshape(*scales.shape[:-1], -1)
+    return values * scales[..., torch.arange(values.shape[-1]) // 32], "safetensors and MXFP4 by its definition"
+
+
+def _nvfp4(parts: Mapping[str, Tensor], _said: Mapping[str, Any]) -> tuple[Tensor, str]:
+    """E2M1 codes times the E4M3 scale of their 16, times one factor (or over one divisor) for the whole weight or expert."""
+    values = packed.e2m1(parts["data"].view(torch.uint8))
+    values = values * _e4m3(parts["scale"])[..., torch.arange(values.shape[-1]) // 16]
+    single = parts["factor" if "factor" in parts else "divisor"].float().flatten()
+    single = single.reshape(-1, *[1] * (values.ndim - 1)) if single.numel() > 1 else single.reshape(())
+    return (values * single if "factor" in parts else values / single), "safetensors and NVFP4 by its definition"
+
+
 def _scale(scales: Tensor) -> Tensor:
     """Scales as float32; an e8m0 byte b is 2 to the power b - 127."""
     if scales.element_size() == 1:
@@ -78,5 +109,11 @@ def _scale(scales: Tensor) -> Tensor:
     return scales.float()
 
 
-COMPANIONS = {"data": ("",), "scale": ("_scale_inv", "_scale")}  # part → what stands behind the weight's name
-FORMULAS: Mapping[str, Callable[[Mapping[str, Tensor], Mapping[str, Any]], tuple[Tensor, str]]] = {"plain": _plain, "fp8_block": _fp8_block}
+COMPANIONS = {  # part → what stands behind the weight's name
+    "data": ("_packed", ""), "scale": ("_scale_inv", "_scale"), "factor": ("_scale_2",), "divisor": ("_global_scale",),
+    "shape": ("_shape",), "zeros": ("_zero_point",), "group_of": ("_g_idx",),
+}  # fmt: skip
+FORMULAS: Mapping[str, Callable[[Mapping[str, Tensor], Mapping[str, Any]], tuple[Tensor, str]]] = {
+    "plain": _plain, "fp8_block": _fp8_block, "fp8": _fp8, "mxfp8": _mxfp8, "mxfp4": _mxfp4, "nvfp4": _nvfp4, "int4": packed.int4,
+    "gptq": packed.gptq, "awq": packed.awq,
+}  # fmt: skip

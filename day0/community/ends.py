@@ -28,6 +28,8 @@ def stream_ends(model: Any, checkpoint: Checkpoint, sources: dict[str, Stored], 
     assert table is not None and matrix is not None
     embedding.forward = _Lookup(checkpoint, table, dtype, device)
     head.forward = _Product(checkpoint, matrix, dtype, device)
+    for module in (embedding, head):  # classes ask the table where it lies: no memory, but a device
+        module.weight = nn.Parameter(torch.zeros((), dtype=dtype, device=device).expand(module.weight.shape), requires_grad=False)
     return {paths[embedding], paths[head]}
 
 

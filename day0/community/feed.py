@@ -15,6 +15,7 @@ from day0.engine.loading import decoded
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
 
+TURNED = "_blocks"  # ends the names of weights that are packed turned: [..., O, I] where the class has [..., I, O]
 ENDS = -1  # the group of what lies outside the layers: embeddings, final norm, head
 
 
@@ -28,6 +29,9 @@ class Feed:
         self._config = transformers("modeling_utils").LoadStateDictConfig(
             dtype=dtype, dtype_plan=model._get_dtype_plan(dtype), weight_mapping=self._mapping, device_map={"": device})
         self._path, self._layers = decoder_layers(model)
+        head = model.get_output_embeddings()
+        heads = (f"{name}." for name, module in model.named_modules() if module is head)
+        self._text = (self._path.rpartition(".")[0] + ".", *heads)
         self.unused: list[str] = []  #: released tensors that the class has no place for
         self.groups: dict[int, dict[str, Stored]] = {ENDS: {}, **{i: {} for i in range(len(self._layers))}}
         self._streamed: set[str] = set()  # parameters that are never loaded
@@ -40,8 +44,14 @@ class Feed:
             if target not in state:
                 self.unused.append(name)
                 continue
+            if not self._of_text(target):
+                continue
             found = layer.match(target)
             self.groups[int(found[1]) if found else ENDS][name] = self._checkpoint.stored[name]
+
+    def _of_text(self, target: str) -> bool:
+        """Whether a parameter belongs to the stack or its head, not to a tower beside them."""
+        return target.startswith(self._text)
 
     def _targets(self, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """(released name, name of the parameter that it becomes or becomes a part of)."""
@@ -49,9 +59,10 @@ class Feed:
         converters = [m for m in self._mapping if isinstance(m, self._loading.WeightConverter)]
         prefix = self._model.base_model_prefix
         for name in self._checkpoint.stored:
-            target, _ = self._loading.rename_source_key(name, renamings, converters, prefix, state)
-            if target not in state and name in state:
-                target = name
+            plain = name.removesuffix(TURNED)
+            target, _ = self._loading.rename_source_key(plain, renamings, converters, prefix, state)
+            if target not in state and plain in state:
+                target = plain
             yield name, target
 
     def stream_ends(self) -> None:
@@ -65,7 +76,7 @@ class Feed:
 
     def load(self, group: int) -> None:
         """Make the weights of one layer (or `ENDS`) real."""
-        tensors = {name: _Late(self._checkpoint, stored) for name, stored in self.groups[group].items()}
+        tensors = {name.removesuffix(TURNED): _Late(self._checkpoint, stored) for name, stored in self.groups[group].items()}
         info, _ = self._loading.convert_and_load_state_dict_in_model(self._model, tensors, self._config)
         for name, found, expected in sorted(info.mismatched_keys):
             raise Day0Error(f"{name} has shape {tuple(found)}, transformers expects {tuple(expected)}", self._checkpoint.folder)
@@ -73,7 +84,16 @@ class Feed:
             raise Day0Error(f"{name}: {problem.splitlines()[0]}", self._checkpoint.folder)
         if group == ENDS:
             self._model.tie_weights()
+        else:
+            self._without_bias(self._layers[group])
         self._require(group)
+
+    def _without_bias(self, layer: nn.Module) -> None:
+        """A correction that the class always has and the release does not store adds nothing."""
+        for name, buffer in list(layer.named_buffers()):
+            owner, _, last = name.rpartition(".")
+            if buffer.is_meta and last.endswith("correction_bias"):
+                setattr(layer.get_submodule(owner), last, torch.zeros_like(buffer, device=self._device))
 
     def drop(self, group: int) -> None:
         """Give the memory of one layer back."""
@@ -88,7 +108,7 @@ class Feed:
         layer = f"{self._path}."
         names = self._layers[group].state_dict(prefix=f"{layer}{group}.") if group != ENDS else self._model.state_dict()
         for name, value in names.items():
-            if value.is_meta and name not in self._streamed and (group != ENDS or not name.startswith(layer)):
+            if value.is_meta and name not in self._streamed and self._of_text(name) and (group != ENDS or not name.startswith(layer)):
                 raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
 
 
@@ -103,4 +123,5 @@ class _Late:
         self._checkpoint, self._stored = checkpoint, stored
 
     def __getitem__(self, _everything: Any) -> torch.Tensor:
-        return decoded(self._checkpoint.folder, self._stored, torch.float32)
+        value = decoded(self._checkpoint.folder, self._stored, torch.float32)
+        return value.transpose(-1, -2) if self._stored.name.endswith(TURNED) else value

@@ -1,30 +1,33 @@
 """The released model as transformers runs it, whole or one layer at a time: what `validate` compares with."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.feed import ENDS, Feed
-from day0.community.positions import REUSED, Read
-from day0.community.selection import Selection, router_of, watched
-from day0.community.skeleton import decoder_layers, skeleton
+from day0.community.parts import noted as noted_parts
+from day0.community.reads import HANDED
+from day0.community.reads import noted as noted_reads
+from day0.community.selection import Router, Selection, router_of, watched
+from day0.community.skeleton import decoder, decoder_layers, skeleton
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRun:
     """What one layer did with the tokens of one sequence."""
 
-    hidden_TD: Tensor  #: stream that leaves the layer
-    parts: dict[str, Tensor] = field(default_factory=dict)  #: "mixer" and "ffn" → what each added to the stream, [T, D]
-    indices_TK: Tensor | None = None  #: positions that each token reads, -1 for none; None where all are read
+    hidden_TD: Tensor  #: stream that leaves the layer; [T, M, D] where the class carries several
+    parts: dict[str, Tensor] = field(default_factory=dict)  #: "mixer" and "ffn" → what each added to the stream, see `parts.noted`
     selection: Selection | None = None  #: experts that were chosen; None in a dense layer
-    router: nn.Module | None = None  #: a copy of the module that chose them, for `selection.rule`; None in a dense layer
+    router: Router | None = None  #: a copy of what chose them, for `selection.rule`; None in a dense layer
+    reads: Tensor | None = None  #: what sparse attention read, as the class has it; `reads.read` puts it into our form
+    handed: Tensor | None = None  #: choice that the layer hands on to the next one
 
 
 class Reference:
@@ -33,7 +36,7 @@ class Reference:
     def __init__(self, model: Any, feed: Feed, device: torch.device, resident: set[int]) -> None:
         self.model, self.feed, self.device, self._resident = model, feed, device, resident
         self._layers = decoder_layers(model)[1]
-        self._read = Read()
+        self._hands_on = HANDED in inspect.signature(self._layers[0].forward).parameters
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, dtype: torch.dtype, layers: range | None = None, device: torch.device | str = "cpu") -> Self:
@@ -71,18 +74,19 @@ class Reference:
 
     def hidden(self, ids: Sequence[int]) -> Iterator[Tensor]:
         """The stream that enters layer 0, 1, … and, last, the one that leaves the last layer: [T, D] in the model's type."""
-        stream_TD = self.embed(ids)
+        stream_TD, handed = self.embed(ids), None
         yield stream_TD
         for index in range(self.layers):
-            stream_TD = self.layer(index, stream_TD).hidden_TD
+            run = self.layer(index, stream_TD, ids=ids, handed=handed)
+            stream_TD, handed = run.hidden_TD, run.handed
             yield stream_TD
 
     @torch.no_grad()
     def embed(self, ids: Sequence[int]) -> Tensor:
         """The stream that enters layer 0."""
         with self._only(0, None) as seen:
-            self.model.get_decoder()(input_ids=self._ids(ids), use_cache=False)
-        return seen[0]
+            decoder(self.model)(input_ids=self._ids(ids), use_cache=False)
+        return seen[0][0][0]
 
     @torch.no_grad()
     def head(self, hidden_TD: Tensor) -> Tensor:
@@ -92,34 +96,45 @@ class Reference:
 
     @torch.no_grad()
     def layer(
-        self, index: int, hidden_TD: Tensor, start: int = 0, experts_TK: Tensor | None = None, indices_TK: Tensor | None = None
-    ) -> LayerRun:
+        self, index: int, hidden_TD: Tensor, start: int = 0, experts_TK: Tensor | None = None, *, ids: Sequence[int] | None = None,
+        handed: Tensor | None = None, reads: Tensor | None = None,
+    ) -> LayerRun:  # fmt: skip
         """Run one layer on a sequence whose first token has position `start`, with the class's own rotary tables and masks.
 
-        With `experts_TK` the choice of experts is forced; their weights are still the layer's own. With `indices_TK` so are the positions
-        that each token reads; without it a layer that reuses another's choice takes that of the layer that ran last.
+        With `experts_TK` the choice of experts is forced; their weights are still the layer's own. With `reads` that is what sparse
+        attention reads. `handed` is what the layer before handed on; `ids` matter where token ids choose experts.
         """
         layer = self._layers[index]
         router = router_of(self.model, layer)
         with self.loaded(index):
             with (
-                watched(router, experts_TK) as choices, _parts(layer) as parts, self._read.watched(layer, indices_TK),
-                self._only(index, hidden_TD, run=True) as seen,
+                watched(layer, router, experts_TK) as choices, noted_parts(layer) as parts, noted_reads(layer, reads) as read,
+                self._only(index, hidden_TD, handed, run=True) as seen,
             ):  # fmt: skip
-                self.model.get_decoder()(**self._dummy(hidden_TD, start), use_cache=False)
-            router = deepcopy(router) if choices else None
-        read_TK = self._read.positions(layer, len(hidden_TD))
-        return LayerRun(hidden_TD=seen[0], parts=parts, indices_TK=read_TK, selection=choices[0] if choices else None, router=router)
+                decoder(self.model)(**self._dummy(hidden_TD, start, ids), use_cache=False)
+            kept = choices[0][1].copy() if choices else None
+        return LayerRun(
+            hidden_TD=seen[0][0][0], parts=parts, selection=choices[0][0] if choices else None, router=kept,
+            reads=read[0] if read else None, handed=seen[0][1],
+        )  # fmt: skip
 
     @torch.no_grad()
-    def rotary(self, positions_T: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Cosines and sines at the positions, [T, R], with the factor that the class puts on them; None when it has no single table."""
-        module = getattr(self.model.get_decoder(), "rotary_emb", None)
+    def rotary(self, index: int, positions_T: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Cosines and sines of a layer at the positions, [T, R], with the factor that the class puts on them; None without such a table."""
+        module = getattr(decoder(self.model), "rotary_emb", None)
         if module is None:
             return None
         probe = torch.zeros(1, len(positions_T), 1, dtype=torch.float32, device=self.device)
-        found = module(probe, positions_T[None].to(self.device))
+        kinds = {"layer_type": self._rope_kind(index)} if "layer_type" in inspect.signature(module.forward).parameters else {}
+        found = module(probe, positions_T[None].to(self.device), **kinds)
+        if isinstance(found, Tensor) and found.is_complex():
+            return found[0].real, found[0].imag
         return (found[0][0], found[1][0]) if isinstance(found, tuple) and len(found) == 2 else None
+
+    def _rope_kind(self, index: int) -> Any:
+        """By which name the class keeps the rotation of a layer."""
+        named = [found for module in self._layers[index].modules() if (found := getattr(module, "rope_layer_type", None))]
+        return named[0] if named else self.model.config.get_text_config().layer_types[index]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -143,62 +158,40 @@ class Reference:
     def _ids(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor([list(ids)], dtype=torch.int64, device=self.device)
 
-    def _dummy(self, hidden_TD: Tensor, start: int) -> dict[str, Tensor]:
-        """Inputs that only give the decoder the length and the positions."""
+    def _dummy(self, hidden_TD: Tensor, start: int, ids: Sequence[int] | None = None) -> dict[str, Tensor]:
+        """Inputs that only give the decoder the length and the positions, and token ids where there are any."""
         tokens = hidden_TD.shape[0]
         width = self.model.config.get_text_config().hidden_size
         positions = torch.arange(start, start + tokens, device=self.device)
+        if ids is not None:
+            return {"input_ids": self._ids(ids), "position_ids": positions[None]}
         return {"inputs_embeds": torch.zeros(1, tokens, width, dtype=self.dtype, device=self.device), "position_ids": positions[None]}
 
     @contextmanager
-    def _only(self, index: int, hidden_TD: Tensor | None, run: bool = False) -> Iterator[list[Tensor]]:
+    def _only(
+        self, index: int, hidden_TD: Tensor | None, handed: Tensor | None = None, run: bool = False
+    ) -> Iterator[list[tuple[Tensor, Tensor | None]]]:
         """Let every layer pass its input on, but `index`: it takes `hidden_TD` (when given), runs (when asked), and is written down."""
-        seen: list[Tensor] = []
-        own = self._layers[index].forward
+        seen: list[tuple[Tensor, Tensor | None]] = []
+        own, hands_on = self._layers[index].forward, self._hands_on
 
         def chosen(stream: Tensor, *args: Any, **kwargs: Any) -> Any:
             stream = stream if hidden_TD is None else hidden_TD[None].to(self.device, self.dtype)
-            result = own(stream, *args, **self._read.given(kwargs, stream.shape[1])) if run else _pass(stream, **kwargs)
-            seen.append((result[0] if isinstance(result, tuple) else result)[0])
+            if not run:
+                seen.append((stream, None))
+                return (stream, None) if hands_on else stream
+            result = own(stream, *args, **(kwargs | {HANDED: handed} if hands_on else kwargs))
+            several = result if isinstance(result, tuple) else (result,)
+            seen.append((several[0], several[1] if hands_on else None))
             return result
 
+        def passed(stream: Tensor, *_args: Any, **_kwargs: Any) -> Any:
+            return (stream, None) if hands_on else stream
+
         for i, layer in enumerate(self._layers):
-            layer.forward = chosen if i == index else _pass
+            layer.forward = chosen if i == index else passed
         try:
             yield seen
         finally:
             for layer in self._layers:
                 del layer.forward
-
-
-def _pass(stream: Tensor, *_args: Any, **kwargs: Any) -> Any:
-    return (stream, kwargs[REUSED]) if REUSED in kwargs else stream
-
-
-@contextmanager
-def _parts(layer: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Write down what the mixer and the feed-forward network of a layer return."""
-    seen: dict[str, Tensor] = {}
-
-    def note(place: str) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            value = output[0] if isinstance(output, tuple) else output
-            seen[place] = value.reshape(-1, value.shape[-1]).detach()
-
-        return hook
-
-    handles = [module.register_forward_hook(note(_place(name))) for name, module in layer.named_children() if _place(name)]
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _place(name: str) -> str:
-    """The part that a child of a decoder layer is, by the names that transformers gives them; "" for norms and the like."""
-    if "norm" in name:
-        return ""
-    if "attn" in name or "attention" in name or "mixer" in name:
-        return "mixer"
-    return "ffn" if any(word in name for word in ("mlp", "moe", "ffn", "feed_forward")) else ""

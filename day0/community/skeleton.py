@@ -13,7 +13,11 @@ from day0.spec.errors import Day0Error
 PACKED = ("quantization_config", "compression_config")  # weights arrive decoded, so the class must not expect packed ones
 
 # grouped products refuse odd widths and round as the library likes; the loop over experts is what the class itself says
-IMPLEMENTATIONS = {"attn_implementation": "sdpa", "experts_implementation": "eager"}
+EXPERTS = "eager"
+
+
+class NoReference(Day0Error):
+    """transformers has nothing to compare a release with."""
 
 
 def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device) -> Any:
@@ -24,10 +28,16 @@ def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: t
     library = transformers()
     settings = _settings(library, _plain(config), path)
     try:
+        kind = _class_of(library, settings)
+        text = settings.get_text_config()
+        settings = text if kind.config_class is type(text) else settings
+        attention = "sdpa" if kind._supports_sdpa else "eager"
         with torch.device("meta"), transformers("initialization").no_init_weights():
-            model = library.AutoModelForCausalLM.from_config(settings, dtype=dtype, **IMPLEMENTATIONS)
+            model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=EXPERTS)
+    except NoReference as error:
+        raise NoReference(error.problem, path, hint=error.hint) from None
     except Exception as error:  # whatever the class makes of numbers that it did not expect
-        raise Day0Error(f"transformers cannot build {type(settings).__name__}: {_first(error)}", path) from error
+        raise NoReference(f"transformers cannot build {type(settings).__name__}: {_first(error)}", path) from error
     _fill_buffers(model, device)
     return model.eval().requires_grad_(False)
 
@@ -51,9 +61,23 @@ def _settings(library: Any, config: dict[str, Any], path: str) -> Any:
             if _is_model(library, found):
                 return found.config_class.from_dict({key: value for key, value in config.items() if key != "model_type"})
     except Exception as error:
-        raise Day0Error(f"transformers cannot read this configuration: {_first(error)}", path) from error
+        raise NoReference(f"transformers cannot read this configuration: {_first(error)}", path) from error
     said = f"model_type {kind!r}, architectures {names}"
-    raise Day0Error(f"transformers {library.__version__} has no class for {said}", path, hint="a newer transformers may have one")
+    raise NoReference(f"transformers {library.__version__} has no class for {said}", path, hint="a newer transformers may have one")
+
+
+def _class_of(library: Any, settings: Any) -> Any:
+    """The class for text, else the one named in `architectures` where it takes these settings, else the one for images and text."""
+    auto = transformers("models.auto.modeling_auto")
+    if type(settings) in auto.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return auto.MODEL_FOR_CAUSAL_LM_MAPPING[type(settings)]
+    for name in settings.architectures or ():
+        found: Any = getattr(library, name, None)
+        if _is_model(library, found) and found.config_class is type(settings):
+            return found
+    if type(settings) in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
+    raise NoReference(f"transformers {library.__version__} has no language model for {type(settings).__name__}")
 
 
 def _is_model(library: Any, found: object) -> bool:
@@ -75,10 +99,19 @@ def _fill_buffers(model: Any, device: torch.device) -> None:
             model._init_weights(module)
 
 
+def decoder(model: Any) -> Any:
+    """The stack: the module that embeds, runs the layers and applies the last norm."""
+    found = model.get_decoder()
+    while not hasattr(found, "layers"):  # a language model inside a model, which calls itself its decoder
+        inner = found.get_decoder() if hasattr(found, "get_decoder") else found
+        found = found.model if inner is found else inner
+    return found
+
+
 def decoder_layers(model: Any) -> tuple[str, nn.ModuleList]:
     """Path and list of the layers of the stack."""
-    decoder = model.get_decoder()
+    layers = decoder(model).layers
     for name, module in model.named_modules():
-        if module is decoder.layers:
+        if module is layers:
             return name, module
     raise AssertionError("the decoder's layers are not part of the model")

@@ -29,6 +29,7 @@ class Tally:
 
     def __init__(self, dtype: torch.dtype, budget: float | None = None) -> None:
         """`budget`: error that rounding explains; by default that of one rounding to `dtype`."""
+        self.dtype = dtype
         self._unit = ROUNDOFF[dtype_name(dtype)]
         self._budget = Budget().relative(dtype_name(dtype)) if budget is None else budget
         self._rows: list[tuple[Tensor, ...]] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from math import lcm
 from typing import Any
 
@@ -21,12 +22,15 @@ from day0.engine.weights import load
 from day0.ops.route import weigh
 from day0.spec.lazy import torch_dtype
 from day0.spec.ops import Phase
-from day0.spec.registry import backends, blocks, formats
+from day0.spec.registry import backends, blocks, formats, ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.rope import Rope
 from day0.spec.step import Step
 
 PAGE = 16  # tokens of a page of the probe's own state
+READERS = {  # operator → its argument that says what each token reads
+    "sparse_latent_attention": "indices_TK", "compressed_attention": "chosen_TK", "block_sparse_attention": "chosen_TNK",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,7 @@ class LayerResult:
     scores_TE: Tensor | None  # router logits; None without a router
     experts_TK: Tensor | None  # experts that the router chose, also where others were forced
     weights_TK: Tensor | None  # their factors
+    reads_TK: Tensor | None = None  # what attention chose to read in a single step, also where a choice was forced; None: all there is
 
 
 class Probe:
@@ -69,8 +74,9 @@ class Probe:
         self._judge: Judge | None = None
         self._routes: list[tuple[Tensor, Tensor, Tensor]] = []
         self._forced_TK: Tensor | None = None
-        self._read_TK: Tensor | None = None
-        self._chosen: dict[int, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → positions it chose to read
+        self._forced_reads: Tensor | None = None
+        self._reads: list[Tensor] = []
+        self._chosen: dict[int, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
     def open(cls, release: Release, mapped: MapOpsReport, dtype: str) -> "Probe":
@@ -95,7 +101,7 @@ class Probe:
         """Float32 logits [T, W] of the stream that left the last layer."""
         self._judge = judge
         model, ends = self.release.model, self.release.ends()
-        ops = self._ends("prefill")
+        bound = self._ends("prefill")
         name = "embed" if model.tied else "head"
         small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
         w = self._load(small)
@@ -103,24 +109,25 @@ class Probe:
         collapse = self._ends("prefill", "collapse")
         x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
         if model.norm is not None:
-            x_TD = ops.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
+            x_TD = bound.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
         starts = range(0, model.vocab, footprint.HEAD_ROWS)
-        pieces = [ops.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
+        pieces = [bound.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
         return torch.cat(pieces, dim=-1) * model.logit_scale
 
     @torch.inference_mode()
     def layer(
-        self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None,
-        indices_TK: Tensor | None = None,
+        self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None, *,
+        ids: Sequence[int] | None = None, reads_TK: Tensor | None = None,
     ) -> LayerResult:  # fmt: skip
         """Layer `index` on the tokens of one sequence, fed in steps of `chunks` tokens: single ones after the first by the decode path.
 
-        With `experts_TK` that choice is forced, and weighed by our own scores. With `indices_TK` so are the positions that each token
-        reads, -1 for none. Without it a layer that reuses another's choice takes what that layer chose when it last ran on as many tokens
-        in as many steps; the latest ones where it did not.
+        With `experts_TK` that choice is forced, and weighed by our own scores. `reads_TK` (positions, entries or blocks; [T, N, K] where
+        heads differ; -1 is none) is what attention reads instead of its own choice. Without it a layer that reuses another's choice takes
+        what that layer chose when it last ran on as many tokens in as many steps; the latest ones where it did not. `ids` matter to
+        routers that choose by token.
         """
         assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
-        self._judge, self._routes = judge, []
+        self._judge, self._routes, self._reads = judge, [], []
         state = self._state(index, len(hidden_TD))
         bound = Bound([site for site in self.mapped.sites if site.layer == index], self._workspace, self._observe)
         run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
@@ -130,8 +137,8 @@ class Probe:
         for start, count in zip(_starts(chunks), chunks, strict=True):
             seen: dict[str, Tensor] = {}
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
-            self._read_TK = None if indices_TK is None else indices_TK[start : start + count].to(self.device)
-            step = self._step(state, sequence, start, count)
+            self._forced_reads = None if reads_TK is None else reads_TK[start : start + count]
+            step = self._step(state, sequence, start, list(ids[start : start + count]) if ids else [0] * count)
             self._share(index, step, (start, count))
             stream = hidden_TD[start : start + count].to(self.dtype)
             streams.append(run(stream, self._weights(index), step, seen))
@@ -140,29 +147,45 @@ class Probe:
             parts.append(seen)
         routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        return LayerResult(hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2])
+        return LayerResult(
+            hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2],
+            reads_TK=self._reads[0] if len(chunks) == 1 and self._reads else None,
+        )  # fmt: skip
+
+    def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
+        """What a layer that reuses a choice finds in its segment: nothing while all there is may be read."""
+        layer = self.release.model.layers[index]
+        if layer.index_source is None:
+            return
+        (segment,), top_k = step.segments(), getattr(layer.mixer, "top_k", 0)
+        latest_TK = (segment.positions_T[:, None] - torch.arange(top_k, device=self.device)).clamp(min=-1)
+        chosen = self._chosen.get(layer.index_source, {}).get(span, latest_TK) if self._forced_reads is None else self._forced_reads
+        segment.shared["indices", layer.index_source] = chosen if segment.longest > top_k else None
+
+    def entering(self, index: int, stream: Tensor) -> Tensor:
+        """A reference's stream, [T, D] or of our shape, as layer `index` takes it."""
+        residual = self.release.model.layers[index].residual
+        opened: Tensor = stream if stream.dim() > 2 else blocks().get(residual.kind).open(stream, residual)
+        return opened
+
+    def leaving(self, index: int, stream: Tensor, like: Tensor) -> Tensor:
+        """The stream after layer `index` in the shape of a reference's."""
+        residual = self.release.model.layers[index].residual
+        closed: Tensor = stream if stream.dim() == like.dim() else blocks().get(residual.kind).close(stream, residual, None, None)
+        return closed
 
     def rotary(self, rope: Rope, positions_T: Tensor) -> tuple[Tensor, Tensor]:
         """The engine's cosines and sines [T, R] at given positions."""
         found = turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
         return found.cos_TR, found.sin_TR
 
-    def _step(self, state: State, sequence: StateSequence, start: int, count: int) -> Step:
+    def _step(self, state: State, sequence: StateSequence, start: int, ids: list[int]) -> Step:
+        count = len(ids)
         phase = "decode" if count == 1 and start else "prefill"
-        segment = state.segment(phase, [(sequence, [0] * count)])  # type: ignore[arg-type]
+        segment = state.segment(phase, [(sequence, ids)])  # type: ignore[arg-type]
         segment.rotary = turn(segment.positions_T, self._frequencies)
         rows = torch.arange(count, device=self.device)
         return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
-
-    def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
-        """Stand in for the layer whose choice of positions this one reuses."""
-        layer = self.release.model.layers[index]
-        if layer.index_source is None:
-            return
-        (segment,), top_k = step.segments(), layer.mixer.top_k  # type: ignore[union-attr]
-        latest_TK = (segment.positions_T[:, None] - torch.arange(top_k, device=self.device)).clamp(min=-1)
-        chosen_TK = self._chosen.get(layer.index_source, {}).get(span, latest_TK) if self._read_TK is None else self._read_TK
-        segment.shared["indices", layer.index_source] = chosen_TK if segment.longest > top_k else None
 
     def _weights(self, index: int) -> Any:
         if self._loaded is None or self._loaded[0] != index:
@@ -199,11 +222,11 @@ class Probe:
         layer, where, phase = place
 
         def observed(*args: Any, **kwargs: Any) -> Any:
+            if op in READERS:
+                args, kwargs = self._reading(op, args, kwargs)
             result = function(*args, **kwargs)
             if self._judge:
                 self._judge(Call(layer=layer, place=where, phase=phase, op=op, args=args, kwargs=kwargs, result=result))
-            if op == "index_select" and self._read_TK is not None:
-                return self._read_TK
             if op != "route":
                 return result
             logits_TE, _, rule = args[:3]
@@ -213,6 +236,17 @@ class Probe:
             return result
 
         return observed
+
+    def _reading(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments of a call of attention that reads a choice: noted, and replaced where another one is forced."""
+        bound = signature(ops().get(op).reference).bind(*args, **kwargs)
+        chosen = bound.arguments.get(READERS[op])
+        if chosen is None:
+            return args, kwargs
+        self._reads.append(chosen)
+        if self._forced_reads is not None:
+            bound.arguments[READERS[op]] = self._forced_reads
+        return bound.args, bound.kwargs
 
 
 def _starts(chunks: Sequence[int]) -> list[int]:

@@ -70,6 +70,7 @@ class OperatorEvidence(Evidence):
     sizes: str  #: "T=33 D=64"
     exact: bool  #: results are choices, which must be equal
     errors: Errors  #: against the operator's reference in float64
+    result: str = ""  #: type of the result
 
     @property
     def call(self) -> str:
@@ -109,6 +110,26 @@ class RotaryEvidence(Evidence):
     tokens: int  #: largest position looked at, plus one
     deviation: float  #: largest difference from the reference's table
     position: int  #: where it is
+
+
+@record
+class ReadsEvidence(Evidence):
+    """Which tokens, entries or blocks the sparse attention of a layer chose to read, in a single step."""
+
+    dtype: str  #: type the layer computed in
+    tokens: int  #: of the sequence
+    chosen: int  #: choices of the reference's, over all tokens
+    lacking: int  #: of them, choices that ours lacks
+    affected: int  #: tokens that lack any
+
+
+@record
+class Uncompared(Evidence):
+    """Something that was asked for and could not be compared."""
+
+    rung: Rung  #: where it belongs
+    what: str  #: what was not compared
+    why: str  #: the reason
 
 
 @record

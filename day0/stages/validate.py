@@ -2,7 +2,7 @@
 
 Climbs from weights over operators and layers to the model, comparing with transformers in float32 and in the model's own type. Reads the
 inspect, plan-memory and map-ops reports and the weights, a layer at a time. Leaves validate-layer.yaml.
-Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared.
+Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared: neither a layer nor the logits, though asked.
 """
 
 import re
@@ -20,12 +20,14 @@ from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
+from day0.community.reach import reach
+from day0.community.skeleton import NoReference
 from day0.engine.heap import return_freed_memory
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
-from day0.spec.evidence import RUNGS, Evidence, Rung
+from day0.spec.evidence import RUNGS, Evidence, Rung, Uncompared
 from day0.spec.progress import Progress, silent
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
@@ -79,7 +81,7 @@ def validate(
         verdict.rung(name, measured, time.perf_counter() - start)
         evidence += measured
     return ValidateReport(
-        verdict="pass" if verdict.passed else "fail",
+        verdict=verdict.answer(until),
         first_divergence=verdict.first(),
         model=release.name,
         reference=f"transformers {library.__version__}" if library else "none",
@@ -115,36 +117,57 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         "layers": lambda: _layers(task),
         "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
     }
+    if RUNGS.index(task.until) >= RUNGS.index("layers"):
+        try:
+            _ = task.bench.truth
+        except NoReference as error:
+            for name in ("layers", "model"):
+                rungs[name] = _without(name, error)
     for name in RUNGS[: RUNGS.index(task.until) + 1]:
         yield name, rungs[name]()
+
+
+def _without(rung: Rung, error: NoReference) -> Callable[[], Iterator[Evidence]]:
+    """What a rung says when there is nothing to compare with."""
+    what = "what each layer computes" if rung == "layers" else "the logits of the whole model"
+    return lambda: iter([Uncompared(layer=None, part=rung, rung=rung, what=what, why=error.problem)])
 
 
 def _layers(task: Task) -> Iterator[Evidence]:
     """Every chosen layer on the stream that the reference lets out of the layer before it, or on drawn values."""
     yield from _rotary(task)
-    truth, last = task.bench.truth, max(task.layers) + 1
-    stream_TD = truth.embed(task.ids)
-    for index in range(last):
-        task.progress("layers", index, last)
-        if index in task.layers:
-            stream_TD = draw(index, stream_TD) if task.inputs == "random" else stream_TD
-            evidence, stream_TD = compare_layer(task.bench, index, stream_TD)
+    truth, drawn = task.bench.truth, task.inputs == "random"
+    layers = task.bench.release.model.layers
+    sources = {layers[index].index_source for index in task.layers}
+    last = max(task.layers) + 1
+    stream_TD, handed = truth.embed(task.ids), None
+    for place in range(truth.layers):
+        ours = task.bench.ours(place)
+        if ours[0] >= last:
+            break
+        task.progress("layers", ours[0], last)
+        if set(ours) & set(task.layers):
+            stream_TD = draw(place, stream_TD) if drawn else stream_TD
+            evidence, run = compare_layer(task.bench, place, stream_TD, task.ids, handed)
             yield from evidence
-        elif task.inputs == "reference":
-            stream_TD = truth.layer(index, stream_TD).hidden_TD
+        elif not drawn or sources & set(ours):
+            run = truth.layer(place, draw(place, stream_TD) if drawn else stream_TD, ids=task.ids, handed=handed)
+        else:
+            continue
+        stream_TD, handed = run.hidden_TD, run.handed
     task.progress("layers", last, last)
 
 
 def _rotary(task: Task) -> Iterator[Evidence]:
     """Each rotation that the chosen layers use, once."""
     model, seen = task.bench.release.model, set()
+    span = len(model.layers) // task.bench.truth.layers
     for index in task.layers:
         rope = getattr(model.layers[index].mixer, "rope", None)
         if rope is not None and rope not in seen:
             seen.add(rope)
-            found = compare_rotary(task.bench.truth, index, rope, task.bench.probes[torch.float32].rotary, model.context)
-            if found:
-                yield found
+            table = task.bench.probes[torch.float32].rotary
+            yield compare_rotary(task.bench.truth, index // span, index, rope, table, model.context)
 
 
 def pick(layers: str, count: int) -> list[int]:
@@ -166,15 +189,10 @@ def pick(layers: str, count: int) -> list[int]:
 def sequence_length(release: Release, layers: Sequence[int]) -> int:
     """Beyond every window and every stretched context where that is affordable, and no shorter than `SHORTEST`."""
     model = release.model
-    borders = [0]
-    for index in layers:
-        mixer = model.layers[index].mixer
-        rope = getattr(mixer, "rope", None)
-        borders += [getattr(mixer, "window", None) or 0, rope.original_context if rope is not None else 0]
     active = max(sum(located.spec.active for located in release.layer(index).values()) for index in layers)
     affordable = min(LONGEST, int(WORK / max(active, 1)))
-    reachable = [border for border in borders if border + 1 < affordable]
-    return min(max(SHORTEST, max(reachable) + 33), affordable, model.context)
+    longest = max(reach(model.layers[index], affordable) for index in layers)
+    return min(max(SHORTEST, longest), affordable, model.context)
 
 
 def prompt(release: Release, tokens: int) -> list[int]:

@@ -11,21 +11,24 @@ from day0.spec.evidence import (
     LayerEvidence,
     ModelEvidence,
     OperatorEvidence,
+    ReadsEvidence,
     RotaryEvidence,
     Rung,
     SelectionEvidence,
+    Uncompared,
     WeightEvidence,
 )  # fmt: skip
 from day0.spec.finding import Finding
 from day0.spec.registry import checks
 from day0.spec.reports.base import FindingRow
-from day0.spec.reports.validate import Divergence, RungRow
+from day0.spec.reports.validate import Answer, Divergence, RungRow
 
 KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "weight": (WeightEvidence, "weights"), "operator": (OperatorEvidence, "operators"), "layer": (LayerEvidence, "layers"),
-    "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "logits": (ModelEvidence, "model"),
+    "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
+    "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"),
 }  # fmt: skip
-PARTS = ("embed", "rotary", "mixer", "router", "ffn", "residual", "norm", "head", "logits")  # in the order in which a pass meets them
+PARTS = ("embed", "rotary", "reads", "mixer", "router", "ffn", "residual", "norm", "head", "logits")  # in the order in which a pass meets them
 EACH = 20  # findings of one check that are told one by one
 
 
@@ -47,10 +50,13 @@ class Verdict:
         verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
         self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
-    @property
-    def passed(self) -> bool:
-        """Whether nothing failed."""
-        return not self._failed
+    def answer(self, until: Rung) -> Answer:
+        """Fail when anything did; unknown when layers or logits were to be compared and none was."""
+        if self._failed:
+            return "fail"
+        rungs = {rung.name: rung.verdict for rung in self.rungs}
+        asked = RUNGS.index(until) >= RUNGS.index("layers")
+        return "unknown" if asked and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
 
     def first(self) -> Divergence | None:
         """The lowest rung with a failure, there the first layer, there the first part."""
@@ -69,7 +75,7 @@ class Verdict:
             if len(told) > EACH:
                 rows.append(Finding(code=code, status=told[-1].status, subject=f"{len(told) - EACH} more", found="of the same kind"))
         order = {"fail": 0, "warn": 1, "unknown": 2, "pass": 3}
-        quiet = {code: count for code, count in self._judged.items() if code not in self._told}
+        quiet = {code: count for code, count in self._judged.items() if count and code not in self._told}
         rows += [Finding(code=code, status="pass", subject=f"{count} measurements") for code, count in quiet.items()]
         return [FindingRow.model_validate(asdict(row)) for row in sorted(rows, key=lambda row: (order[row.status], row.code))]
 
@@ -77,8 +83,8 @@ class Verdict:
         for _, check in checks().items():
             if check.scope not in KINDS or not isinstance(evidence, KINDS[check.scope][0]):
                 continue
-            rung = KINDS[check.scope][1]
-            self._judged[check.code] += 1
+            rung = evidence.rung if isinstance(evidence, Uncompared) else KINDS[check.scope][1]
+            self._judged[check.code] += check.scope != "uncompared"
             for finding in check.run(evidence):
                 self._told.setdefault(check.code, []).append(finding)
                 if finding.status == "fail":

@@ -14,12 +14,13 @@ from day0.checkpoint.folder import Checkpoint
 from day0.community.executor import Community, steps
 from day0.community.reference import Reference
 from day0.community.selection import rule
+from day0.community.skeleton import decoder_layers
 from day0.spec.errors import Day0Error
 from day0.spec.request import Request, Sampling
 from tests.zoo import checkpoint, names
-from tests.zoo.family import catalog
 
-PLAIN = [name for name in names() if not catalog()[name].packing]
+PACKED = ("awq", "fp8", "gptq", "int4", "mxfp4", "mxfp8", "nvfp4")
+PLAIN = [name for name in names() if not any(f"-{form}" in name for form in PACKED)]
 
 
 def ids_of(path: Path, length: int = 37) -> list[int]:
@@ -58,16 +59,19 @@ def test_one_layer_alone_equals_that_layer_in_the_whole_model(name: str) -> None
     whole, streamed = Reference.open(release, torch.float32), Reference.open(release, torch.float32, range(0))
     ids = ids_of(path)
     seen: list[torch.Tensor] = []
-    layers = whole.model.get_decoder().layers
-    hooks = [layer.register_forward_hook(lambda _m, _i, out: seen.append(out[0])) for layer in layers]
+    layers = decoder_layers(whole.model)[1]
+    hooks = [layer.register_forward_hook(lambda _m, _i, out: seen.append(out[0][0] if isinstance(out, tuple) else out[0])) for layer in layers]
     whole.model(input_ids=torch.tensor([ids]), use_cache=False)
     for hook in hooks:
         hook.remove()
     streams = list(whole.hidden(ids))
+    handed = None
     for index, expected in enumerate(seen):
-        assert torch.equal(streamed.layer(index, streams[index]).hidden_TD, expected)
+        run = streamed.layer(index, streams[index], ids=ids, handed=handed)
+        handed = run.handed
+        assert torch.equal(run.hidden_TD, expected)
     assert torch.equal(streamed.head(streams[-1]), whole.logits([ids])[0])
-    assert all(parameter.is_meta for layer in streamed.model.get_decoder().layers for parameter in layer.parameters())
+    assert all(parameter.is_meta for layer in decoder_layers(streamed.model)[1] for parameter in layer.parameters())
 
 
 def test_a_layer_is_read_without_the_others() -> None:

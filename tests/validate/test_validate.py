@@ -18,8 +18,13 @@ from day0.stages.validate import pick
 from tests.validate.planted import Fault, exchanged, other_scale, part, validate
 from tests.zoo import checkpoint, names
 
+QUICK = {  # one for each way a stream, a choice or a format goes; the others are behind `slow`
+    "llama", "qwen2", "olmoe", "qwen3_moe", "deepseek_v3", "deepseek_v3-fp8", "deepseek_v32", "glm_moe_dsa", "gpt_oss", "longcat_flash",
+    "llama4_text", "minimax_m2", "mimo_v2_flash", "mistral4", "qwen3_moe-int4", "qwen3_moe-mxfp4", "qwen3_moe-nvfp4", "qwen3_moe-gptq",
+}  # fmt: skip
 
-@pytest.mark.parametrize("name", names())
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in names()])
 def test_healthy_models_pass_in_float32_and_bfloat16(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     report = validate(monkeypatch, checkpoint(name))
     assert report.first_divergence is None, report.first_divergence

@@ -8,7 +8,7 @@ from day0.spec.evidence import Rung
 from day0.spec.ops import Phase
 from day0.spec.reports.base import FindingRow, Report, Strict
 
-Answer = Literal["pass", "fail"]
+Answer = Literal["pass", "fail", "unknown"]
 
 
 class Divergence(Strict):
@@ -111,7 +111,7 @@ class ValidateReport(Report):
     STAGE: ClassVar[str] = "validate-layer"
     COMMAND: ClassVar[str] = "day0 validate"
 
-    verdict: Answer = Field(description="pass: nothing that was looked at is wrong")
+    verdict: Answer = Field(description="pass: nothing that was looked at is wrong; unknown: neither layers nor logits could be compared")
     first_divergence: Divergence | None = Field(description="the first thing that is wrong; null when nothing is")
     model: str = Field(description="name of the model")
     reference: str = Field(description="what it was compared with")
