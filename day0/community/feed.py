@@ -123,5 +123,6 @@ class _Late:
         self._checkpoint, self._stored = checkpoint, stored
 
     def __getitem__(self, _everything: Any) -> torch.Tensor:
-        value = decoded(self._checkpoint.folder, self._stored, torch.float32)
+        whole = self._stored.parts["data"].dtype in ("I64", "I32") and self._stored.format == "plain"
+        value = decoded(self._checkpoint.folder, self._stored, torch.int64 if whole else torch.float32)
         return value.transpose(-1, -2) if self._stored.name.endswith(TURNED) else value

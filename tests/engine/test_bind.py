@@ -10,8 +10,9 @@ import torch
 
 from day0.engine.batch import Engine
 from day0.engine.bind import Bound, Place, Stopwatch
-from day0.engine.packed import Packed, Workspace
+from day0.engine.packed import Group, Packed, Workspace
 from day0.engine.release import Release
+from day0.engine.score import score
 from day0.spec.errors import Day0Error
 from day0.spec.registry import kernels, ops
 from day0.spec.reports.map_ops import MapOpsReport
@@ -47,7 +48,7 @@ class Observer:
         """What the engine binds: the function, and a note of where it is called with what."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            forms = [getattr(value, "format", "plain") for value in (*args, *kwargs.values())]
+            forms = [value.format for value in (*args, *kwargs.values()) if isinstance(value, Packed | Group)]
             self._here.append((place, op, any(form != "plain" for form in forms)))
             try:
                 return function(*args, **kwargs)
@@ -58,9 +59,12 @@ class Observer:
 
 
 def run(folder: Path, observer: Observer) -> float:
+    """Several prompts in both phases, and a short one alone, which no choice of entries cuts."""
     right = expected(folder).with_prefix(61).first(70)
     forward, state = assembled(folder, wrap=observer.wrap)
-    return right.deviation(mixed(forward, state, right.prompts, [2, 1, 50, 41], 13))
+    alone = right.first(3)
+    whole = alone.deviation([score(forward, state, [prompt])[0] for prompt in alone.prompts])
+    return max(whole, right.deviation(mixed(forward, state, right.prompts, [2, 1, 50, 41], 13)))
 
 
 def written(mapped: MapOpsReport) -> set[Made]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from day0.engine.probe import Call, LayerResult, Probe
 from day0.engine.release import Release
+from day0.spec.model import Layer
 from tests.engine.opened import described, expected, load, planned
 from tests.engine.test_logits import TOLERANCE
 from tests.zoo import checkpoint, names
@@ -55,12 +56,16 @@ def test_what_a_layer_adds_is_told(name: str) -> None:
     for index, layer in enumerate(release(name).model.layers):
         found = one.layer(index, stream, None, [len(ids)])
         assert layer.residual.kind != "pre_norm" or torch.equal(found.hidden_TD, stream + found.parts["mixer"] + found.parts["ffn"])
-        assert (found.experts_TK is None) == (layer.ffn.kind != "moe_ffn")
+        assert (found.experts_TK is None) == (not is_routed(layer))
         stream = found.hidden_TD
 
 
+def is_routed(layer: Layer) -> bool:
+    return layer.ffn is not None and layer.ffn.kind == "moe_ffn"
+
+
 def routed() -> list[str]:
-    return [name for name in names() if any(layer.ffn.kind == "moe_ffn" for layer in described(name).layers)]
+    return [name for name in names() if any(is_routed(layer) for layer in described(name).layers)]
 
 
 @pytest.mark.parametrize("name", routed())
@@ -80,7 +85,7 @@ def test_a_layers_own_choice_forced_changes_nothing(name: str, chunks: list[int]
 def test_another_choice_forced_changes_the_experts_output_of_its_tokens_alone(name: str, chunks: list[int]) -> None:
     """Tokens 3 and 33 get the experts that they like least; what the router says stays its own."""
     one, (ids, _) = probe(name), prompt(name)
-    index = next(i for i, layer in enumerate(release(name).model.layers) if layer.ffn.kind == "moe_ffn")
+    index = next(i for i, layer in enumerate(release(name).model.layers) if is_routed(layer))
     stream = through(one, ids, [len(ids)])[index - 1].hidden_TD if index else one.embed(ids)
     free = one.layer(index, stream, None, chunks)
     forced_TK = free.experts_TK.clone()

@@ -133,7 +133,8 @@ def test_scattered_pages_give_the_same_logits(name: str) -> None:
     segment = state.segment
     state.segment = lambda phase, news: runs.append(segment(phase, news)) or runs[-1]  # type: ignore[method-assign]
     assert right.deviation(mixed(forward, state, right.prompts, [2, 1, 90, 41], 13)) <= TOLERANCE
-    assert {one.phase for one in runs if None in one.runs} == {"prefill", "decode"}
+    if state.page_size <= 40:  # prompts of two pages and more
+        assert {one.phase for one in runs if None in one.runs} == {"prefill", "decode"}
 
 
 @pytest.mark.parametrize("name", names())
@@ -144,7 +145,7 @@ def test_what_pages_held_before_does_not_show(name: str, neighbours: bool) -> No
     forward, state = assembled(checkpoint(name)) if neighbours else holes(name, 18)
     for layer in forward.model.layers:
         for pool in state.layer(layer.index)._pools.values():
-            pool.fill_(float("nan"))
+            pool.fill_(float("nan") if pool.is_floating_point() else 7)
     assert right.deviation(mixed(forward, state, right.prompts, [2, 1, 90, 41], 13)) <= TOLERANCE
 
 

@@ -39,16 +39,20 @@ def leaf(w: Any, name: str) -> Any:
     return w
 
 
+def comparable(located: Located) -> bool:
+    """Whole tensors in formats that the zoo can decode by bits; cuts and other formats have tests of their own."""
+    return located.format in ("plain", "fp8_block") and all(piece.cut is None for piece, _ in located.pieces)
+
+
 def truth(located: Located, tensors: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
     """A weight from what safetensors read: decoded from its bits where it is packed, its experts stacked."""
     pieces = []
-    for piece, entry in located.pieces:
-        assert piece.cut is None
+    for _, entry in located.pieces:
         plain = tensors[entry.name]
         if f"{entry.name}_scale_inv" in tensors:
             plain = fp8.by_bits(plain, tensors[f"{entry.name}_scale_inv"], entry.block)
         pieces.append(plain.to(dtype))
-    return torch.stack(pieces) if located.stacked else pieces[0]
+    return (torch.stack(pieces) if located.stacked else pieces[0]).reshape(located.spec.shape)
 
 
 def values(weight: Any, located: Located) -> Tensor:
@@ -66,12 +70,17 @@ def values(weight: Any, located: Located) -> Tensor:
 def test_numbers_are_those_of_the_files(name: str, residency: str, dtype: str) -> None:
     release, tensors = Release.open(checkpoint(name)), stored(checkpoint(name))
     weights = open_weights(release, dtype, residency, CPU)
+    compared = 0
     for index, w in enumerate(weights.layers()):
         for path, located in release.layer(index).items():
+            if not comparable(located):
+                continue
+            compared += 1
             kind = torch_dtype(footprint.rest_dtype(located.spec.precision, dtype))
             found = values(leaf(w, path), located)
             assert found.shape == located.spec.shape
             assert torch.equal(found.to(kind), truth(located, tensors, kind)), path
+    assert compared > len(release.model.layers)
     everything = torch.arange(release.model.vocab)
     table, rows_T = weights.table(everything)
     ends = release.ends()
@@ -173,15 +182,18 @@ def test_weights_of_a_group_lie_side_by_side(name: str) -> None:
     release = Release.open(checkpoint(name))
     seen = 0
     for w in open_weights(release, "float32", "resident", CPU).layers():
-        for part in (w.mixer, w.ffn, getattr(w.ffn, "shared", SimpleNamespace())):
+        none = SimpleNamespace()
+        mixer, ffn = (getattr(w, place, none) for place in ("mixer", "ffn"))
+        for part in (mixer, ffn, getattr(ffn, "shared", none)):
             for group in (one for one in vars(part).values() if isinstance(one, Group)):
                 seen += 1
-                if "fp8" in group.format:
+                if group.format != "plain":
                     assert group.joined is None
                 else:
                     assert torch.equal(group.joined, torch.cat(list(group)))
                     assert group.joined.data_ptr() == group.members[0].data_ptr()
-    assert seen or name.startswith(("deepseek", "kimi"))
+    expected_some = any(located.spec.group for i in range(len(release.model.layers)) for located in release.layer(i).values())
+    assert bool(seen) == expected_some
 
 
 CUTS: dict[str, tuple[Cut, ...]] = {
@@ -250,5 +262,5 @@ def test_a_part_of_a_packed_weight_is_refused(tmp_path: Path) -> None:
     located = next(one for one in release.layer(0).values() if one.format == "fp8_block")
     piece, entry = located.pieces[0]
     cut = Located(name="w", spec=located.spec, pieces=((piece.__class__(source=piece.source, cut=Cut(target="w", of=2)), entry),))
-    with pytest.raises(Day0Error, match="holds several weights"):
+    with pytest.raises(Day0Error, match="cannot be cut"):
         loading.fill(release.folder, cut, "data", torch.empty(entry.shape, dtype=torch.float8_e4m3fn))
