@@ -4,7 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="MiniMaxM3VLConfig",
     model_class="MiniMaxM3SparseForConditionalGeneration",
-    seed=0,
+    seed=4,
     expert=("w1", "w3", "w2"),
     renames={
         "model.vision_tower.embeddings.proj": "vision_tower.vision_model.embeddings.patch_embedding",

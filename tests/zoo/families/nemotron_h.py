@@ -18,4 +18,4 @@ KEYS = dict(
 )
 RELEASED = {"model.": "backbone."}
 FAMILY = Family(config_class="NemotronHConfig", model_class="NemotronHForCausalLM", seed=0, renames=RELEASED, keys=KEYS)
-VARIANTS = {"wide": replace(FAMILY, keys=KEYS | dict(moe_latent_size=None), seed=0)}
+VARIANTS = {"wide": replace(FAMILY, keys=KEYS | dict(moe_latent_size=None), seed=5)}
