@@ -181,9 +181,10 @@ def broken(folder: Path, mutation: Mutation) -> tuple[Forward, State]:
     return assembled(folder, wrap=wrap, change=lambda model: replace(model, layers=tuple(map(changed, model.layers))))
 
 
-def deviation(mutation: Mutation) -> float:
+def deviation(mutation: Mutation, tokens: int = 60) -> float:
+    """Of the logits of the first `tokens` of each prompt."""
     folder = checkpoint(mutation.checkpoint)
-    right = expected(folder).first(60)
+    right = expected(folder).first(tokens)
     return right.deviation(score(*broken(folder, mutation), right.prompts, **mutation.manner))
 
 
@@ -230,7 +231,7 @@ def test_no_operator_can_be_disturbed_unseen(op: str) -> None:
     found = first_call(op)
     if found is None:
         pytest.skip("no checkpoint calls it")
-    assert deviation(Mutation(*found, call={op: disturbing})) > FLOOR
+    assert deviation(Mutation(*found, call={op: disturbing}), tokens=130) > FLOOR, "with fewer tokens a choice may be all there is"
 
 
 @pytest.mark.parametrize("kind", blocks().names())

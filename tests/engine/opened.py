@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import lcm
+from math import inf, isfinite, lcm
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +111,8 @@ class Expected:
 
     def deviation(self, found: Sequence[Tensor]) -> float:
         """Largest error of any logit, relative to their range; infinite where one is not finite."""
-        worst = max((one - right).abs().max().item() for one, right in zip(found, self.logits, strict=True))
-        return worst / self.range if worst == worst else float("inf")
+        errors = [(one - right).abs().max().item() for one, right in zip(found, self.logits, strict=True)]
+        return max(errors) / self.range if all(map(isfinite, errors)) else inf
 
     def first(self, count: int) -> "Expected":
         """At most `count` tokens of each prompt."""
