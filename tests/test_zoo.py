@@ -39,15 +39,16 @@ def test_folder_reads_back_to_stored_logits(name):
         assert logits[0, -1].argmax() == greedy[0, 0]
 
 
-NARROW = ("kimi_linear", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe-each", "qwen4_exp")  # their seeds were not searched
+NARROW = ("kimi_linear", "minimax_text_01", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe-each", "qwen4_exp")  # seeds not searched yet
+LOUD = ("minimax_m3", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe-each")  # norms that store their difference from one: a deviation of two
 
 
 @pytest.mark.parametrize("name", names())
 def test_discrete_choices_are_clear_and_logits_have_unit_scale(name):
     notes = json.loads((checkpoint(name) / "expected.json").read_text())
     assert notes["greedy_margin"] >= (5e-3 if name not in NARROW else 1e-3)
-    assert notes["topk_margin"] is None or notes["topk_margin"] >= (5e-5 if name not in NARROW else 1e-7)
-    assert 0.7 < notes["logits_std"] < 2.1
+    assert notes["topk_margin"] is None or notes["topk_margin"] >= (2e-4 if name not in NARROW else 1e-7)
+    assert 0.7 < notes["logits_std"] < (1.4 if name not in LOUD else 2.1)
 
 
 @pytest.mark.parametrize("name", names())
