@@ -23,12 +23,12 @@ class Demand:
     @cached_property
     def weights(self) -> dict[str, int]:
         """Allocation → bytes."""
-        return footprint.weights(self.release, self.workload.dtype, self.workload.weights)
+        return footprint.weights(self.release, self.workload.dtype, self.workload.weights, self.workload.vision)
 
     @cached_property
     def workspace(self) -> int:
         """Bytes that packed weights are decoded into."""
-        return footprint.workspace(self.release, self.workload.dtype)
+        return footprint.workspace(self.release, self.workload.dtype, self.workload.vision)
 
     @property
     def pages(self) -> int:
@@ -46,7 +46,14 @@ class Demand:
         load = self.workload
         model = self.release.model
         parts = footprint.activations(model, load.dtype, tokens=self.step_tokens, outputs=load.batch, context=load.context)
-        return sum(parts.values())
+        encoder = model.encoder if load.vision else None
+        return max(sum(parts.values()), footprint.encoding(encoder, load.dtype, load.image_patches) if encoder else 0)
+
+    @property
+    def images(self) -> int:
+        """Room for the embeddings of one image of each sequence."""
+        load, encoder = self.workload, self.release.model.encoder
+        return load.batch * footprint.embeddings(encoder, load.dtype, load.image_patches) if load.vision and encoder else 0
 
     def pools(self, pages: int) -> list[footprint.StatePool]:
         """What the state manager allocates when it has `pages` pages."""
@@ -62,6 +69,7 @@ class Demand:
             "activations": self.activations,
             "workspace": self.workspace,
             "collectives": 0,
+            "images": self.images,
         }
         margin = RUNTIME + sum(sizes.values()) // SLACK
         return CardRow(**sizes, margin=margin, free=self.machine.card.memory - sum(sizes.values()) - margin)

@@ -6,6 +6,7 @@ from math import lcm, prod
 
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
+from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
 from day0.spec.model import Layer, Model, PartSpec
@@ -110,15 +111,16 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def weights(release: Release, dtype: str, residency: str) -> dict[str, int]:
-    """Allocation → bytes: "layers" and "ends" when resident; "layer slots", "norm" and "head rows" when streamed."""
+def weights(release: Release, dtype: str, residency: str, vision: bool = False) -> dict[str, int]:
+    """Allocation → bytes: "layers" and "ends" when resident; "layer slots", "norm" and "head rows" when streamed; "tower" with vision."""
+    tower = {"tower": buffer(release.vision, dtype).bytes} if vision else {}
     layers = [buffer(release.layer(i), dtype).bytes for i in range(len(release.model.layers))]
     ends = release.ends()
     if residency == "resident":
-        return {"layers": sum(layers), "ends": buffer(ends, dtype).bytes}
+        return {"layers": sum(layers), "ends": buffer(ends, dtype).bytes, **tower}
     small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
     head = aligned(number.size(dtype, min(HEAD_ROWS, release.model.vocab) * release.model.hidden))
-    return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head}
+    return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head, **tower}
 
 
 def state(model: Model, dtype: str, *, pages: int, page_size: int, sequences: int, chunk: int, context: int) -> list[StatePool]:
@@ -163,20 +165,24 @@ def pages_for(tokens: int, page_size: int) -> int:
     return -(-tokens // page_size)
 
 
-def workspace(release: Release, dtype: str) -> int:
+def workspace(release: Release, dtype: str, vision: bool = False) -> int:
     """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
-    needs = [_decoded(release.layer(layer.index), layer, release.model.hidden, dtype) for layer in release.model.layers]
+    model = release.model
+    needs = [_decoded(release.layer(layer.index), place, part, model.hidden, dtype) for layer in model.layers for place, part in layer.parts()]
+    if vision and model.encoder:
+        for index, place, part in model.encoder.places():
+            within = place if index is None else f"layers.{index}.{place}"
+            needs.append(_decoded(release.vision, within, part, model.encoder.hidden, dtype))
     ends = [aligned(number.size(dtype, located.spec.count)) for located in release.ends().values() if _packed(located)]
     return max([0, *needs, *ends])
 
 
-def _decoded(weights: dict[str, Located], layer: Layer, hidden: int, dtype: str) -> int:
+def _decoded(weights: dict[str, Located], place: str, part: PartSpec, hidden: int, dtype: str) -> int:
     most = 0
-    for place, part in layer.parts():
-        for phase in PHASES:
-            for site in parts().get(part.kind).sites(part, hidden, phase):
-                names = (f"{place}.{name}" for name in site.weights)
-                most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype))
+    for phase in PHASES:
+        for site in parts().get(part.kind).sites(part, hidden, phase):
+            names = (f"{place}.{name}" for name in site.weights)
+            most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype))
     return most
 
 
@@ -207,6 +213,19 @@ def activations(model: Model, dtype: str, *, tokens: int, outputs: int, context:
     }
 
 
+def encoding(encoder: Encoder, dtype: str, patches: int) -> int:
+    """Peak bytes while an image of `patches` patches is encoded, view by view: pixels, the stream as in a layer, the widest part."""
+    patches = min(patches, encoder.view or patches)
+    widest = max(_held(part, encoder.hidden, dtype, patches, patches) for _, _, part in encoder.places())
+    pixels = 3 * encoder.frames * encoder.side**2
+    return number.size("float32", patches * pixels) + number.size(dtype, patches * pixels + 4 * patches * encoder.hidden) + widest
+
+
+def embeddings(encoder: Encoder, dtype: str, patches: int) -> int:
+    """Bytes of what an image of `patches` patches becomes, taps included."""
+    return number.size(dtype, -(-patches // encoder.merge**2) * encoder.out * (1 + len(encoder.taps)))
+
+
 def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) -> int:
     """Bytes that a sublayer holds at once in prefill: results of its operators, and float32 copies where one works on them."""
     total = 0
@@ -222,4 +241,6 @@ def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) ->
             total += number.size(dtype, tokens * (3 * site.F + 2 * site.D)) + number.size("float32", tokens * site.D)
         elif site.op in ("attention", "paged_attention"):
             total += number.size(dtype, tokens * site.H * site.V)
+        elif site.op == "full_attention":
+            total += number.size(dtype, tokens * site.H * site.Q)
     return total

@@ -1,19 +1,19 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.nearest import advice
-from day0.engine.specs import end_specs, layer_specs, specs
+from day0.engine.specs import encoder_specs, end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.format import Stored
 from day0.spec.model import Model, TensorSpec
-from day0.spec.names import Piece
+from day0.spec.names import Names, Piece
 from day0.spec.record import record
 from day0.spec.registry import families
 
@@ -85,6 +85,8 @@ class Release:
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
         self.towers: dict[str, list[str]] = {tower.name: [] for tower in self.model.towers}  # checkpoint names of each tower
         self.unclaimed: list[str] = []  # checkpoint names that nothing of the model uses
+        self.vision: dict[str, Located] = {}  # weights of the tower for images, by their name within it
+        self.blind: list[str] = []  # names of those that no checkpoint tensor gives
         self._locate()
 
     @classmethod
@@ -105,10 +107,19 @@ class Release:
     def require_complete(self) -> None:
         """Day0Error unless every weight of the model is there, in its shape, in one format."""
         self.checkpoint.require_sound()
-        if self.missing:
-            more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
-        for name, located in self.tensors.items():
+        _require_present(self.missing, self.folder)
+        self._require_fitting(self.tensors)
+
+    def require_vision(self) -> None:
+        """Day0Error unless there is a tower for images that runs, and all of its weights are there."""
+        if self.model.encoder is None:
+            hint = "the family recognises a tower and cannot run it" if self.model.towers else "it reads text alone"
+            raise Day0Error(f"{self.name} takes no images", self.folder, hint=hint)
+        _require_present(self.blind, self.folder)
+        self._require_fitting(self.vision)
+
+    def _require_fitting(self, tensors: dict[str, Located]) -> None:
+        for name, located in tensors.items():
             if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
                 found = f"{list(located.shape)} {located.format}"
@@ -127,15 +138,34 @@ class Release:
         for name in self.checkpoint.stored:
             next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
         wanted = (name for name in names if not any(pattern.search(name) for pattern in unused))
-        found, self.unclaimed = self.family.names.resolve(wanted)
-        for name, spec in specs(self.model):
+        self.tensors, self.missing, self.unclaimed = self._place(self.family.names, wanted, specs(self.model))
+        names_of_vision = self.family.towers.get("vision")
+        if self.model.encoder is not None and names_of_vision is not None:
+            placed = self._place(names_of_vision, self.towers["vision"], encoder_specs(self.model.encoder))
+            self.vision, self.blind = placed[:2]
+            self.unclaimed += placed[2]
+
+    def _place(
+        self, table: Names, stored: Iterable[str], wanted: Iterable[tuple[str, TensorSpec]]
+    ) -> tuple[dict[str, Located], list[str], list[str]]:
+        """(weights that are there, names of those that are not whole, checkpoint names that are left)."""
+        found, left = table.resolve(iter(stored))
+        tensors: dict[str, Located] = {}
+        missing = []
+        for name, spec in wanted:
             pieces = found.pop(name, [])
             if not pieces or (pieces[0].expert is not None and [p.expert for p in pieces] != list(range(spec.shape[0]))):
-                self.missing.append(name)
+                missing.append(name)
             if pieces:
-                self.tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
-        used = {piece.source for located in self.tensors.values() for piece, _ in located.pieces}
-        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces} - used)
+                tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
+        used = {piece.source for located in tensors.values() for piece, _ in located.pieces}
+        return tensors, missing, left + sorted({piece.source for pieces in found.values() for piece in pieces} - used)
+
+
+def _require_present(missing: list[str], folder: Path) -> None:
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise Day0Error(f"weight {missing[0]}{more} is not in the checkpoint", folder, hint="run `day0 inspect` on it")
 
 
 def _layout(stored: Stored) -> tuple[object, ...]:

@@ -19,6 +19,8 @@ class Workload:
     weights: Residency = "resident"  #: kept in memory, or read layer by layer
     page_size: int = 16  #: tokens of a page of state
     chunk: int = 512  #: tokens of prompts that one step reads at the most
+    vision: bool = False  #: whether images are taken: the tower for them is loaded
+    image_patches: int | None = None  #: patches of the largest image; None: what the release's preprocessor makes at the most
 
 
 def token_count(text: str) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from day0.engine import footprint
 from day0.engine.demand import RUNTIME, SLACK, Demand
+from day0.engine.eye import Eye
 from day0.engine.release import Release
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
@@ -44,6 +45,8 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
         raise Day0Error(problem, release.folder, hint="a plan without it would be too small; run `day0 inspect` on it")
+    if workload.vision:
+        release.require_vision()
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     demand = Demand(release, complete(workload, release), machine)
@@ -75,7 +78,16 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
         weights=workload.weights,
         page_size=lcm(workload.page_size, footprint.page_unit(model)),
         chunk=workload.chunk,
+        vision=workload.vision,
+        image_patches=patches(workload, release) if workload.vision else 0,
     )
+
+
+def patches(workload: Workload, release: Release) -> int:
+    """Of the largest image."""
+    encoder = release.model.encoder
+    assert encoder is not None
+    return workload.image_patches or Eye.open(release.folder, encoder).most
 
 
 def findings(demand: Demand) -> Iterator[Finding]:
@@ -91,7 +103,8 @@ def groups(demand: Demand) -> list[TensorGroup]:
     held: Counter[str] = Counter()
     tensors: Counter[str] = Counter()
     stored: Counter[str] = Counter()
-    for place in (*(release.layer(layer.index) for layer in release.model.layers), release.ends()):
+    layers = [release.layer(layer.index) for layer in release.model.layers]
+    for place in (*layers, release.ends(), *([release.vision] if demand.workload.vision else [])):
         laid = footprint.buffer(place, dtype)
         ends = [following.start for following in laid.slices[1:]] + [laid.bytes]
         for part, end in zip(laid.slices, ends, strict=True):
@@ -128,6 +141,12 @@ def assumptions(demand: Demand, machine: Machine, workload: Workload) -> Iterato
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
     yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {load.batch} of them with logits"
+    if load.vision:
+        encoder = demand.release.model.encoder
+        assert encoder is not None
+        tokens = -(-load.image_patches // encoder.merge**2)
+        said = "given" if workload.image_patches else "the most that the release's preprocessor makes"
+        yield f"images of up to {load.image_patches} patches ({said}), {tokens} tokens; the tower is whole on the card, one view at a time"
     yield f"margin: {RUNTIME} bytes for the runtime and one part in {SLACK} of the rest for the allocator"
     if machine.card.evidence.get("memory") == "unverified":
         yield f"usable memory of {machine.card.name} is unverified"

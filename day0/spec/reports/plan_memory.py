@@ -63,6 +63,8 @@ class WorkloadRow(Strict):
     weights: Residency = Field(description="resident: kept in memory; streamed: read layer by layer")
     page_size: int = Field(description="tokens of a page of state")
     chunk: int = Field(description="tokens of prompts that one step reads at the most")
+    vision: bool = Field(False, description="whether images are taken: the tower for them is among the weights")
+    image_patches: int = Field(0, description="patches of the largest image that is taken; 0 without vision")
 
 
 class Placement(Strict):
@@ -82,19 +84,20 @@ class CardRow(Strict):
     activations: int = Field(description="largest live set of one step, bytes; an estimate")
     workspace: int = Field(description="where packed weights are decoded, allocated once, bytes")
     collectives: int = Field(description="buffers of communication between cards, bytes")
+    images: int = Field(0, description="embeddings of images, kept so that one that comes again is not encoded again, bytes at the most")
     margin: int = Field(description="kept free for the runtime, the allocator and what is not counted, bytes")
     free: int = Field(description="what is left, bytes; negative is the shortage")
 
     @property
     def needed(self) -> int:
         """Bytes it must have."""
-        return self.weights + self.state + self.activations + self.workspace + self.collectives + self.margin
+        return self.weights + self.state + self.activations + self.workspace + self.collectives + self.images + self.margin
 
 
 class WeightPool(Strict):
     """One allocation of weights."""
 
-    name: str = Field(description="what it holds: layers, ends, or the buffers that weights are streamed through")
+    name: str = Field(description="what it holds: layers, ends, towers, or the buffers that weights are streamed through")
     bytes: int = Field(description="held in memory, bytes")
 
 

@@ -1,0 +1,85 @@
+"""Images as the release's preprocessor configuration makes them ready for its tower."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from day0.checkpoint.config import Config
+from day0.engine.generation import read_json
+from day0.spec.encoder import Encoder
+from day0.spec.errors import Day0Error
+from day0.spec.picture import Picture, Placed, View
+from day0.spec.preprocessor import Look, Preprocessor
+from day0.spec.registry import preprocessors
+
+FILE = "preprocessor_config.json"
+
+
+class Eye:
+    """Makes pictures of pixels. Without a configuration file the preprocessor's own defaults count."""
+
+    def __init__(self, look: Look, rule: Preprocessor, encoder: Encoder) -> None:
+        self.look, self.rule, self.encoder = look, rule, encoder
+
+    @classmethod
+    def open(cls, folder: Path, encoder: Encoder) -> "Eye":
+        """From the release's folder; needs neither torch nor pillow."""
+        rule: Preprocessor = preprocessors().get(encoder.processor)
+        config = Config(read_json(folder / FILE), str(folder / FILE))
+        return cls(rule.read(config, encoder), rule, encoder)
+
+    @property
+    def most(self) -> int:
+        """Patches of the largest image."""
+        return self.rule.most(self.look, self.encoder)
+
+    def see(self, image: Any, look_up: Callable[[str], int]) -> Picture:
+        """A picture of an RGB image of pillow."""
+        views = tuple(self._view(pixels) for pixels in self.rule.views(image, self.look, self.encoder))
+        tokens = self.rule.tokens(image.size, [view.grid for view in views], self.look, self.encoder, look_up)
+        digest = hashlib.sha256()
+        for view in views:
+            digest.update(repr(view.grid).encode() + view.patches.tobytes())
+        return Picture(views=views, tokens=tokens, token=self.encoder.token, digest=digest.hexdigest())
+
+    def _view(self, pixels_HWC: Any) -> View:
+        """Normalised, and cut into patches in the order of the tower: channels, frames, rows and columns of each."""
+        import numpy
+
+        encoder, look = self.encoder, self.look
+        scaled = (pixels_HWC.astype(numpy.float64) * look.scale).astype(numpy.float32)
+        normed = (scaled - numpy.array(look.mean, numpy.float32)) / numpy.array(look.std, numpy.float32)
+        rows, columns = (length // encoder.side for length in normed.shape[:2])
+        merge = encoder.squares
+        cut = normed.reshape(rows // merge, merge, encoder.side, columns // merge, merge, encoder.side, 3)
+        cut = cut.transpose(0, 3, 1, 4, 6, 2, 5).reshape(rows * columns, 3, 1, encoder.side**2)
+        patches = numpy.broadcast_to(cut, (rows * columns, 3, encoder.frames, encoder.side**2))
+        return View(patches=numpy.ascontiguousarray(patches.reshape(rows * columns, -1)), grid=(rows, columns))
+
+
+def place(tokens: Sequence[int], pictures: Sequence[Picture], token: int, where: str = "") -> tuple[list[int], tuple[Placed, ...]]:
+    """A prompt in which each placeholder has become what stands for its image, and where that is.
+
+    A placeholder is one image token, or all tokens of the image already. There must be as many as there are images.
+    """
+    found: list[int] = []
+    placed: list[Placed] = []
+    at = 0
+    while at < len(tokens):
+        picture = pictures[len(placed)] if len(placed) < len(pictures) else None
+        whole = picture is not None and tuple(tokens[at : at + len(picture.tokens)]) == picture.tokens
+        if tokens[at] != token and not whole:
+            found.append(tokens[at])
+            at += 1
+            continue
+        if picture is None:
+            break
+        placed.append(Placed(start=len(found), picture=picture))
+        found += picture.tokens
+        at += len(picture.tokens) if whole else 1
+    if len(placed) != len(pictures) or at < len(tokens):
+        count = len(placed) + list(tokens[at:]).count(token)
+        problem = f"{count} image placeholders for {len(pictures)} images"
+        raise Day0Error(problem, where or None, hint="text must not spell the placeholder; each image has one")
+    return found, tuple(placed)
