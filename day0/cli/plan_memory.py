@@ -20,6 +20,8 @@ def command(
     batch: options.Batch = None,
     dtype: options.Dtype = None,
     weights: options.Weights = None,
+    vision: options.Vision = False,
+    image_patches: options.ImagePatches = None,
     page_size: PageSize = 16,
     chunk: Chunk = 512,
     reports: options.Reports = options.REPORTS,
@@ -43,6 +45,8 @@ def command(
         weights=weights or "resident",
         page_size=page_size,
         chunk=chunk,
+        vision=vision,
+        image_patches=image_patches,
     )
     chain = Chain.find(reports, model, target.name)
     report = plan_memory(chain.read(InspectReport), target, workload)
