@@ -39,15 +39,9 @@ def command(
 
     target = find_machine(machine)
     workload = Workload(
-        context=token_count(context) if context else None,
-        batch=batch,
-        dtype=dtype,
-        weights=weights or "resident",
-        page_size=page_size,
-        chunk=chunk,
-        vision=vision,
-        image_patches=image_patches,
-    )
+        context=token_count(context) if context else None, batch=batch, dtype=dtype, weights=weights or "resident", page_size=page_size,
+        chunk=chunk, vision=vision, image_patches=image_patches,
+    )  # fmt: skip
     chain = Chain.find(reports, model, target.name)
     report = plan_memory(chain.read(InspectReport), target, workload)
     path = chain.write(report)

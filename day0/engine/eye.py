@@ -62,7 +62,7 @@ class Eye:
         cut = normed.reshape(rows // merge, merge, encoder.side, columns // merge, merge, encoder.side, 3)
         cut = cut.transpose(0, 3, 1, 4, 6, 2, 5).reshape(rows * columns, 3, 1, encoder.side**2)
         patches = numpy.broadcast_to(cut, (rows * columns, 3, encoder.frames, encoder.side**2))
-        return View(patches=numpy.ascontiguousarray(patches.reshape(rows * columns, -1)), grid=(rows, columns))
+        return View(patches=numpy.array(patches.reshape(rows * columns, -1)), grid=(rows, columns))
 
 
 def _unknown(text: str) -> int:

@@ -54,8 +54,9 @@ def read_vision(config: Config, out: int) -> Encoder | None:
     act = activation(vision.str("hidden_act", "gelu_pytorch_tanh"), gated=False)
     attention, ffn = VisionAttention(heads=heads, dim=D // heads, rope=rope), DenseFfn(width=width, activation=act, bias=True)
     grid = PositionGrid(side=side, kernel="bicubic", square=True)
+    eps = config.float("projection_layer_norm_eps", vision.float("projector_ln_eps", 1e-5))
     connector = PatchMerger(
-        merge=merge, ordered=False, norm=Norm(eps=vision.float("projector_ln_eps", 1e-5), kind="layer"), joined=False,
+        merge=merge, ordered=False, norm=Norm(eps=eps, kind="layer"), joined=False,
         activation=activation("gelu", gated=False), out=out, final=NORM,
     )  # fmt: skip
     return Encoder(

@@ -35,7 +35,7 @@ def read(config: Config, encoder: Encoder) -> Squares:
 
 
 def most(look: Squares, encoder: Encoder) -> int:
-    pieces = max(-(-look.longest // look.piece) ** 2, -(-look.longest // NARROW))
+    pieces = max((-(-look.longest // look.piece)) ** 2, -(-look.longest // NARROW))
     return (look.whole // encoder.side) ** 2 + pieces * (look.piece // encoder.side) ** 2
 
 

@@ -68,8 +68,7 @@ def score(
     if images:
         sequences, placed = _with_images(model, sequences, images, manner.executor)
     largest = max((one.picture.patches for here in placed for one in here), default=0)
-    opening = _open(inspected, size, max(map(len, sequences)), manner, largest)
-    opened = opening.start(progress=progress)
+    opened = (opening := _open(inspected, size, max(map(len, sequences)), manner, largest)).start(progress=progress)
     start = time.perf_counter()
     rows: list[SequenceRow] = []
     kept: dict[str, Tensor] = {}
