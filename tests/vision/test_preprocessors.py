@@ -1,4 +1,4 @@
-"""Images made ready as transformers' processors make them: directly where those need pillow alone, by recorded values where they need torchvision."""
+"""Images made ready as transformers' processors do: compared with those that need pillow alone, and with recorded values of the others."""
 
 import json
 from pathlib import Path
