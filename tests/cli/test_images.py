@@ -120,6 +120,9 @@ def test_a_plan_without_vision_says_how_to_get_one(day0: Day0, folder: Path) -> 
 def test_a_model_that_takes_no_images(day0: Day0, mapped: Path, tmp_path: Path) -> None:
     done = day0("plan-memory", "--vision")
     assert done.code == 2 and done.error.endswith("tiny-dsv3 takes no images") and done.hint == "it reads text alone"
+    (tmp_path / "ids.json").write_text("[[1]]")
+    done = day0("score", mapped, "--ids", "ids.json", "--images", "cat.png")
+    assert done.code == 2 and done.error.endswith("tiny-dsv3 takes no images")
 
 
 def test_the_map_and_the_report_name_the_tower(day0: Day0, sighted: Path) -> None:
