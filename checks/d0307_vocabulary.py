@@ -15,7 +15,7 @@ from day0.spec.finding import Finding
 
 def run(release: Release) -> Iterator[Finding]:
     """The highest token id against the rows of the table and the configuration."""
-    tokenizer = read_tokenizer(release.folder)
+    tokenizer = read_tokenizer(release.checkpoint.source)
     rows = release.tensors["embed"].shape[0] if "embed" in release.tensors else release.model.vocab
     if tokenizer is None or tokenizer.highest is None or tokenizer.highest < rows:
         return

@@ -15,7 +15,7 @@ from day0.spec.finding import Finding
 
 def run(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Two sources that differ."""
-    found = templates(checkpoint.folder)
+    found = templates(checkpoint.source)
     if len({text.strip() for text in found.values()}) > 1:
         first, *others = found
         hint = f"{first} is used; compare it with the release's documentation"

@@ -13,6 +13,7 @@ from typing import Any
 
 from day0.checkpoint import outline
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.source import Source
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.engine import anatomy
 from day0.engine.release import Release, recognise
@@ -34,12 +35,12 @@ from day0.spec.reports.inspect import (
 PIECE = 16 << 20  # bytes hashed at once
 
 
-def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release in the folder `model`; with `hash`, digest its files whole.
+def inspect(model: Path | str, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
+    """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    checkpoint = Checkpoint.open(model)
+    checkpoint = Checkpoint.open(model, progress)
     release = understood(checkpoint)
     asked = list(questions(known=release is not None))
     findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
@@ -50,8 +51,8 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
         parameters=anatomy.parameters(release) if release else outline.parameters(checkpoint),
         bytes=weigh(checkpoint, release),
         layers=anatomy.layers(release) if release else outline.layers(checkpoint),
-        tokenizer=tokenizer(checkpoint.folder),
-        template=template(checkpoint.folder),
+        tokenizer=tokenizer(checkpoint.source),
+        template=template(checkpoint.source),
         config=ConfigRow(
             read=dict(release.model.read_keys) if release else {},
             unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
@@ -85,8 +86,8 @@ def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
     words: Mapping[str, Any] = {**(nested if isinstance(nested, dict) else {}), **data} if model is None else {}
     kind, architectures = data.get("model_type"), data.get("architectures")
     return ModelRow(
-        name=checkpoint.folder.resolve().name,
-        folder=str(checkpoint.folder.resolve()),
+        name=checkpoint.source.name,
+        folder=checkpoint.source.where,
         family=model.family if model else None,
         model_type=kind if isinstance(kind, str) else None,
         architectures=[str(name) for name in architectures] if isinstance(architectures, list) else [],
@@ -130,15 +131,15 @@ def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
     )
 
 
-def tokenizer(folder: Path) -> TokenizerRow | None:
+def tokenizer(source: Source) -> TokenizerRow | None:
     """Facts of the tokenizer."""
-    facts = read_tokenizer(folder)
+    facts = read_tokenizer(source)
     return None if facts is None else TokenizerRow(file=facts.file, tokens=facts.tokens, highest_id=facts.highest)
 
 
-def template(folder: Path) -> TemplateRow | None:
+def template(source: Source) -> TemplateRow | None:
     """The template that counts."""
-    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(folder).items()), None)
+    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(source).items()), None)
 
 
 def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:

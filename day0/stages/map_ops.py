@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
@@ -25,7 +24,7 @@ FORCE = "DAY0_OPS"  # environment variable; "reference" leaves only the operator
 
 def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) -> MapOpsReport:
     """Map the planned model on `machine`."""
-    release = Release.open(Path(inspected.model.folder))
+    release = Release.open(inspected.model.folder)
     forced = os.environ.get(FORCE) or None
     if forced not in (None, "reference"):
         raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
