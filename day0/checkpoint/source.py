@@ -5,12 +5,26 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
+from day0.spec.record import record
 
 ADDRESS = re.compile(r"(hf|https?):/+(.*)")  # pathlib folds the two slashes of an address into one
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@record
+class Fetched:
+    """What was read of a release at an address."""
+
+    kind: Literal["hub", "https"]  #: how it was read
+    url: str  #: of the release
+    revision: str | None  #: commit of a hub's release
+    bytes_read: int  #: that came over the network, without headers of the protocol
+    bytes_total: int  #: of all files that are known to be there
 
 
 class Source(Protocol):
@@ -27,6 +41,10 @@ class Source(Protocol):
     @property
     def folder(self) -> Path:
         """The folder that holds the weights; Day0Error where they are not on this machine."""
+
+    @property
+    def fetched(self) -> Fetched | None:
+        """What was read so far; None for a folder of this machine."""
 
     def path(self, file: str) -> str:
         """Where one of the files is, for messages and reports."""
@@ -46,6 +64,8 @@ class Source(Protocol):
 
 class Folder:
     """A folder of this machine."""
+
+    fetched = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,6 +125,21 @@ def at(place: Source | Path | str, progress: Progress = silent) -> Source:
         problem = "is a file, not a folder" if folder.exists() else "there is no such folder"
         raise Day0Error(problem, folder, hint="give the folder that holds config.json and the weights")
     return Folder(folder)
+
+
+def named(place: Path | str) -> str:
+    """What a release is called, without looking at it: the last part of its path, or of its address without the revision."""
+    found = address(place)
+    return found.partition("@")[0].rpartition("/")[2] if found else Path(place).resolve().name
+
+
+def holds(place: Path | str, file: str) -> bool:
+    """Whether a file on record is of the release at `place`. A branch or tag cannot be told from a commit of it without asking: it may be."""
+    found, recorded = address(place), file.rpartition("/")[0]
+    if not found:
+        return not address(file) and Path(file).parent.resolve() == Path(place).resolve()
+    asked, had = found.partition("@"), recorded.partition("@")
+    return asked[0] == had[0] and (not COMMIT.fullmatch(asked[2]) or asked[2] == had[2])
 
 
 def address(place: Path | str) -> str:

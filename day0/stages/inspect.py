@@ -28,6 +28,7 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SourceRow,
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
@@ -59,6 +60,7 @@ def inspect(model: Path | str, *, hash: bool = False, progress: Progress = silen
         ),
         files=files(checkpoint, hash, progress),
         checks=[check.code for check in asked],
+        source=came_from(checkpoint.source),
         findings=[FindingRow(**asdict(finding)) for finding in findings],
     )
 
@@ -129,6 +131,11 @@ def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
         by_format={name: size for name, size in by_format.most_common() if size},
         by_role=roles or ({"unclaimed": total} if total else {}),
     )
+
+
+def came_from(source: Source) -> SourceRow | None:
+    """What was read of an address."""
+    return None if source.fetched is None else SourceRow(**asdict(source.fetched))
 
 
 def tokenizer(source: Source) -> TokenizerRow | None:

@@ -31,6 +31,7 @@ from day0.spec.reports.plan_memory import (
     WorkloadRow,
 )
 from day0.spec.workload import Workload
+from day0.stages.reopen import reopen
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
 ONE_CARD = Placement(tp=1, ep=1, pp=1, dp=1)
@@ -38,7 +39,7 @@ ONE_CARD = Placement(tp=1, ep=1, pp=1, dp=1)
 
 def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) -> PlanMemoryReport:
     """Plan the inspected model on `machine`. What the workload leaves open is chosen here and stated in the report."""
-    release = Release.open(inspected.model.folder)
+    release = reopen(inspected)
     if release.missing:
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
