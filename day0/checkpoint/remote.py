@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from day0.checkpoint import folder, headers, index, tokenizer
 from day0.checkpoint.ranges import HINTS, Ranges
-from day0.checkpoint.source import Fetched
+from day0.checkpoint.source import Fetched, here, named
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress
 
@@ -39,9 +39,7 @@ class Remote:
 
     @property
     def folder(self) -> Path:
-        owner, _, revision = self.where.removeprefix("hf://").partition("@")
-        download = f"`hf download {owner} --revision {revision} --local-dir {self.name}`" if self._kind == "hub" else "it"
-        raise Day0Error("its weights are not on this machine", self.where, hint=f"download {download} first, then give that folder")
+        return here(self.where)
 
     @property
     def fetched(self) -> Fetched:
@@ -107,8 +105,7 @@ def connect(address: str, progress: Progress) -> Remote:
     parts = urlsplit(address)
     if not parts.hostname or parts.query or parts.fragment or parts.username or parts.password:
         raise Day0Error("not the address of a folder", parts.hostname, hint="give https://host/folder, without credentials or a query")
-    name = parts.path.rstrip("/").rpartition("/")[2] or parts.hostname
-    return Remote("https", address, name, Ranges(), lambda file: f"{address}/{quote(file)}", progress)
+    return Remote("https", address, named(address), Ranges(), lambda file: f"{address}/{quote(file)}", progress)
 
 
 def _hub(address: str, progress: Progress) -> Remote:
@@ -128,10 +125,10 @@ def _hub(address: str, progress: Progress) -> Remote:
         sizes = {file.rfilename: file.size for file in info.siblings or () if file.rfilename.isprintable() and type(file.size) is int}
     except Exception as error:  # its transport differs from version to version, and so do its errors
         raise _refused(error, address) from None
-    where, name = f"hf://{repository}@{commit}", repository.rpartition("/")[2]
+    where = f"hf://{repository}@{commit}"
     ranges = Ranges({key.title(): value for key, value in build_hf_headers(library_name="day0").items() if key == "authorization"})
     return Remote(
-        "hub", where, name, ranges, lambda file: hf_hub_url(repository, file, revision=commit, endpoint=endpoint), progress, sizes, commit
+        "hub", where, named(where), ranges, lambda file: hf_hub_url(repository, file, revision=commit, endpoint=endpoint), progress, sizes, commit
     )  # fmt: skip
 
 

@@ -127,9 +127,20 @@ def at(place: Source | Path | str, progress: Progress = silent) -> Source:
     return Folder(folder)
 
 
+def here(place: Path | str) -> Path:
+    """The folder at a path, for those who read weights; Day0Error for an address, with what to do."""
+    found = address(place)
+    if not found:
+        return Path(place)
+    model, _, revision = found.removeprefix("hf://").partition("@")
+    command = f"hf download {model}{revision and f' --revision {revision}'} --local-dir {named(place)}"
+    download = f"run `{command}`" if found.startswith("hf:") else "download it"
+    raise Day0Error("its weights are not on this machine", found, hint=f"{download}, then inspect that folder")
+
+
 def named(place: Path | str) -> str:
     """What a release is called, without looking at it: the last part of its path, or of its address without the revision."""
-    found = address(place)
+    found = re.sub(r"/(resolve|raw)/[^/]+$", "", address(place))
     return found.partition("@")[0].rpartition("/")[2] if found else Path(place).resolve().name
 
 

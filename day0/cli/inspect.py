@@ -13,7 +13,7 @@ Hash = Annotated[bool, typer.Option("--hash", help="Digest every weight file who
 
 
 def command(
-    model: options.ModelArgument,
+    model: options.ReleaseArgument,
     hash: Hash = False,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,

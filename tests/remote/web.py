@@ -20,6 +20,7 @@ class Web(ThreadingHTTPServer):
     """Serves `folder` as `/files/…` and as the hub's REPOSITORY. `fault` may answer a request itself: it returns True when it has."""
 
     daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
