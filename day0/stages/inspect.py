@@ -5,6 +5,7 @@ Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 th
 """
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -33,10 +34,12 @@ from day0.spec.reports.inspect import (
     TokenizerRow,
 )  # fmt: skip
 
+DEPTH = 8  # nested objects of a configuration that are opened
+LONG = 100  # characters of a value that are kept
 PIECE = 16 << 20  # bytes hashed at once
 
 
-def inspect(model: Path | str, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
+def inspect(model: Source | Path | str, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
     """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
@@ -57,6 +60,7 @@ def inspect(model: Path | str, *, hash: bool = False, progress: Progress = silen
         config=ConfigRow(
             read=dict(release.model.read_keys) if release else {},
             unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
+            values=dict(values(checkpoint.config.data)),
         ),
         files=files(checkpoint, hash, progress),
         checks=[check.code for check in asked],
@@ -131,6 +135,18 @@ def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
         by_format={name: size for name, size in by_format.most_common() if size},
         by_role=roles or ({"unclaimed": total} if total else {}),
     )
+
+
+def values(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys of the configuration with their values, on one line each."""
+    for key, value in data.items():
+        if isinstance(value, dict) and value and prefix.count(".") < DEPTH:
+            yield from values(value, f"{prefix}{key}.")
+            continue
+        text = json.dumps(value)
+        if len(text) > LONG:
+            text = f"{text[:LONG]}… ({len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:12]})"
+        yield prefix + key, text
 
 
 def came_from(source: Source) -> SourceRow | None:

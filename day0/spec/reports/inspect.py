@@ -89,6 +89,7 @@ class ConfigRow(Strict):
 
     read: dict[str, str] = Field(description="dotted key → who read it")
     unread: list[str] = Field(description="dotted keys that nobody read")
+    values: dict[str, str] = Field(description="dotted key → its value as JSON; of a long one the beginning and a digest")
 
 
 class FileRow(Strict):
