@@ -3,6 +3,8 @@
 Why: a loader that takes every file it finds merges two models, or counts memory twice.
 
 Remedy: move the file out of the folder; day0 ignores it.
+
+Example: consolidated.safetensors: ignored: 14483464192 bytes, 291 tensors, 0 of them by names of the model.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: a token id beyond the table reads foreign memory or fails, but only for the texts that contain it. More rows than tokens are legal.
 
 Remedy: fetch tokenizer and weights of one revision; never cut the table down.
+
+Example: tokenizer.json: highest token id 151668, 151643 rows of the table.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: a prompt that is laid out differently from training gives answers that are a little worse, never an error.
 
 Remedy: keep the template that the release's own documentation shows.
+
+Example: chat_template.jinja: another one in tokenizer_config.json.
 """
 
 from collections.abc import Iterator

@@ -22,12 +22,13 @@ def test_no_line_is_wider_than_the_terminal(day0: Day0, monkeypatch: pytest.Monk
 
 
 def test_kinds_of_layers_have_signs_of_their_own(day0: Day0) -> None:
-    """Three of four layers of Qwen3-Next are linear attention (its config's full_attention_interval)."""
     lines = day0("inspect", checkpoint("qwen3_next")).out.splitlines()
-    mixers = [layer["mixer"] for layer in day0("inspect", checkpoint("qwen3_next"), "--json").json["layers"]]
-    assert "".join("░" if mixer == "gdn" else "▓" for mixer in mixers) in lines
-    assert any(line.startswith(f"░ {mixers.count('gdn')} × gdn + moe_ffn ") for line in lines)
-    assert any(line.startswith(f"▓ {mixers.count('gated_attention')} × gated_attention + moe_ffn ") for line in lines)
+    kinds = [(layer["mixer"], layer["ffn"]) for layer in day0("inspect", checkpoint("qwen3_next"), "--json").json["layers"]]
+    signs = dict(zip(dict.fromkeys(kinds), "░▓▒█", strict=False))
+    assert len(signs) > 1 and {mixer for mixer, _ in signs} == {"gdn", "gated_attention"}
+    assert "".join(signs[kind] for kind in kinds) in lines
+    for (mixer, ffn), sign in signs.items():
+        assert any(line.startswith(f"{sign} {kinds.count((mixer, ffn))} × {mixer} + {ffn}") for line in lines)
 
 
 def test_bars_are_as_long_as_their_share(day0: Day0, model: Path) -> None:
