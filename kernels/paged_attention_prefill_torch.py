@@ -1,4 +1,4 @@
-"""Prefill over pages: a sequence's keys and values as one view (or one copy, where its pages are scattered), then SDPA; alike neighbours together."""
+"""Prefill over pages: keys and values of a sequence as one view (a copy, where its pages are scattered), then SDPA; alike neighbours together."""
 
 from typing import Any
 
