@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from day0.checkpoint.config import Config
-from day0.engine.generation import read_json
+from day0.checkpoint.source import Source, at
 from day0.engine.image import pixels
 from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
@@ -25,10 +25,11 @@ class Eye:
         self.look, self.rule, self.encoder, self.look_up = look, rule, encoder, look_up
 
     @classmethod
-    def open(cls, folder: Path, encoder: Encoder, look_up: Callable[[str], int] | None = None) -> "Eye":
-        """From the release's folder; needs neither torch nor pillow. `look_up` finds the id of a token by its text."""
+    def open(cls, place: Source | Path, encoder: Encoder, look_up: Callable[[str], int] | None = None) -> "Eye":
+        """From the release's files; needs neither torch nor pillow. `look_up` finds the id of a token by its text."""
         rule: Preprocessor = preprocessors().get(encoder.processor)
-        config = Config(read_json(folder / FILE), str(folder / FILE))
+        source = at(place)
+        config = Config.load(source, FILE) if source.size(FILE) is not None else Config({}, source.path(FILE))
         return cls(rule.read(config, encoder), rule, encoder, look_up or _unknown)
 
     @property

@@ -78,8 +78,7 @@ class Release:
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
         self.checkpoint, self.family = checkpoint, family
         self.model = family.fit(model, checkpoint.stored) if family.fit else model
-        self.folder: Path = checkpoint.folder
-        self.name = checkpoint.folder.resolve().name
+        self.where, self.name = checkpoint.source.where, checkpoint.source.name
         self.tensors: dict[str, Located] = {}
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
@@ -90,11 +89,16 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, folder: Path) -> "Release":
+    def open(cls, place: Path | str) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        checkpoint = Checkpoint.open(folder)
+        checkpoint = Checkpoint.open(place)
         _, family = recognise(checkpoint.config, checkpoint)
         return cls(checkpoint, family, family.read(checkpoint.config))
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the weights; Day0Error where they are not on this machine."""
+        return self.checkpoint.folder
 
     def layer(self, index: int) -> dict[str, Located]:
         """Weights of one layer, by their name within it ("mixer.q")."""
@@ -107,15 +111,15 @@ class Release:
     def require_complete(self) -> None:
         """Day0Error unless every weight of the model is there, in its shape, in one format."""
         self.checkpoint.require_sound()
-        _require_present(self.missing, self.folder)
+        _require_present(self.missing, self.where)
         self._require_fitting(self.tensors)
 
     def require_vision(self) -> None:
         """Day0Error unless there is a tower for images that runs, and all of its weights are there."""
         if self.model.encoder is None:
             hint = "the family recognises a tower and cannot run it" if self.model.towers else "it reads text alone"
-            raise Day0Error(f"{self.name} takes no images", self.folder, hint=hint)
-        _require_present(self.blind, self.folder)
+            raise Day0Error(f"{self.name} takes no images", self.where, hint=hint)
+        _require_present(self.blind, self.where)
         self._require_fitting(self.vision)
 
     def _require_fitting(self, tensors: dict[str, Located]) -> None:
@@ -127,7 +131,7 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
             if located.odd is not None:
                 problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
-                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
+                raise Day0Error(problem, self.where, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
         apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
@@ -162,10 +166,10 @@ class Release:
         return tensors, missing, left + sorted({piece.source for pieces in found.values() for piece in pieces} - used)
 
 
-def _require_present(missing: list[str], folder: Path) -> None:
+def _require_present(missing: list[str], where: str) -> None:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise Day0Error(f"weight {missing[0]}{more} is not in the checkpoint", folder, hint="run `day0 inspect` on it")
+        raise Day0Error(f"weight {missing[0]}{more} is not in the checkpoint", where, hint="run `day0 inspect` on it")
 
 
 def _layout(stored: Stored) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.source import here
 from day0.community.executor import Community
 from day0.engine.batch import Engine
 from day0.engine.release import Release
@@ -61,13 +62,13 @@ def score(
 
     `images` are files, for the image placeholders of the sequences in their order (see `pictures.hang`).
     """
-    Checkpoint.open(model).require_sound()
+    Checkpoint.open(here(model)).require_sound()
     inspected = inspect(model)
     _require_tokens(sequences, inspected.model.vocab)
     size, placed = manner.batch or len(sequences), list[tuple[Placed, ...]]([()] * len(sequences))
     if images:
         sequences, placed = _with_images(model, sequences, images, manner.executor)
-    largest = max((one.picture.patches for here in placed for one in here), default=0)
+    largest = max((one.picture.patches for row in placed for one in row), default=0)
     opened = (opening := _open(inspected, size, max(map(len, sequences)), manner, largest)).start(progress=progress)
     start = time.perf_counter()
     rows: list[SequenceRow] = []
@@ -153,7 +154,7 @@ def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner, pa
         said = inspected.model
         dtype = compute_dtype(manner.dtype or said.dtype or "float32")
         backend = find_machine(manner.device).backend
-        return Opening(folder=Path(said.folder), model=said.name, machine=backend, backend_name=backend, dtype=dtype, context=longest)
+        return Opening(folder=here(said.folder), model=said.name, machine=backend, backend_name=backend, dtype=dtype, context=longest)
     machine = find_machine(manner.device)
     chunk = batch * min(manner.chunk or longest, longest)
     workload = Workload(
