@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from day0.checkpoint.axial import read_axial, thirds
+from day0.checkpoint.axial import layers_of, read_axial, size_of, thirds
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, expect, per_layer, rms_norm
 from day0.checkpoint.nested import read_text
@@ -49,19 +49,19 @@ def read_vision(config: Config) -> Encoder | None:
         return None
     vision.book(IDLE, "nothing: it has no effect on the numbers")
     expect(vision, attention_bias=True, in_channels=3)
-    D, side, out, heads = (vision.int(key) for key in ("hidden_size", "patch_size", "out_hidden_size", "num_heads"))
-    merge, frames = vision.int("spatial_merge_size", 2), vision.int("temporal_patch_size", 2)
+    D, side, out, heads = (size_of(vision, key) for key in ("hidden_size", "patch_size", "out_hidden_size", "num_heads"))
+    merge, frames = size_of(vision, "spatial_merge_size", 2), size_of(vision, "temporal_patch_size", 2)
     norm = Norm(eps=vision.float("rms_norm_eps", 1e-5))
     act = replace(activation(vision.str("hidden_act", "silu")), limit=vision.float("swiglu_limit", 10.0))
     attention = VisionAttention(heads=heads, dim=D // heads, rope=read_axial(vision, D // heads, "rows, columns"), qk_norm=norm)
-    ffn, residual = DenseFfn(width=vision.int("intermediate_size"), activation=act, bias=True), PreNorm(norm=norm)
+    ffn, residual = DenseFfn(width=size_of(vision, "intermediate_size"), activation=act, bias=True), PreNorm(norm=norm)
     connector = SquareProjector(
-        merge=merge, out=out, width=vision.int("projection_intermediate_size"), activation=act, final=norm, norm=Norm(eps=1e-5, kind="layer"),
+        merge=merge, out=out, width=size_of(vision, "projection_intermediate_size"), activation=act, final=norm, norm=Norm(eps=1e-5, kind="layer"),
         between=Activation(kind="gelu", gated=False),
     )  # fmt: skip
     return Encoder(
         hidden=D, patches=PatchEmbedding(side=side, frames=frames, bias=True, grid=None, merge=merge), connector=connector, out=out,
-        layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(vision.int("depth"))),
+        layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(layers_of(vision, "depth"))),
         token=config.int("image_token_id"), processor="glm5_next", side=side, frames=frames, merge=merge,
         squares=merge,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from day0.checkpoint.axial import read_axial, thirds
+from day0.checkpoint.axial import read_axial, size_of, thirds
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import expect
 from day0.checkpoint.nested import WRITTEN, read_text
@@ -25,7 +25,7 @@ VISUAL = (
     "vision_end_token_id", "projection_hidden_size", "use_unified_vision_chunk", "video_placeholder",
 )  # fmt: skip
 IDLE = ("_attn_implementation", "model_type", "mm_hidden_size", "text_hidden_size", "init_pos_emb_time", "pos_emb_time", "video_attn_type")
-SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+SIZES = {"hidden_size": 1 << 16, "intermediate_size": 1 << 16, "num_hidden_layers": 1000, "num_attention_heads": 1 << 16}  # key → most
 NORM = Norm(eps=1e-5, kind="layer")
 
 
@@ -44,10 +44,11 @@ def read_vision(config: Config, out: int) -> Encoder | None:
         return None
     vision.book((*IDLE, *WRITTEN), "nothing: it has no effect on images")
     expect(vision, merge_type="sd2_tpool", mm_projector_type="patchmerger", pos_emb_type="divided_fixed", projector_hidden_act="gelu")
-    D, width, count, heads = (size(vision, key) for key in SIZES)
-    merge, patch = vision.list("merge_kernel_size", [2, 2])[0], vision.int("patch_size", 14)
-    side = vision.int(vision.first("init_pos_emb_height", "pos_emb_height"), 64)
-    if vision.list("merge_kernel_size", [2, 2]) != [merge, merge] or vision.int(vision.first("init_pos_emb_width", "pos_emb_width"), 64) != side:
+    D, width, count, heads = (size(vision, key, most) for key, most in SIZES.items())
+    kernel, patch = vision.list("merge_kernel_size", [2, 2]), size_of(vision, "patch_size", 14)
+    side = size_of(vision, vision.first("init_pos_emb_height", "pos_emb_height"), 64)
+    merge = kernel[0] if kernel and type(kernel[0]) is int else 0
+    if kernel != [merge, merge] or merge < 1 or vision.int(vision.first("init_pos_emb_width", "pos_emb_width"), 64) != side:
         raise Day0Error("squares of patches and the grid of positions must have equal sides", config.path, hint="key merge_kernel_size")
     vision.book(("pos_emb_height", "pos_emb_width"), "nothing: the release's own spelling says it")
     rope = read_axial(vision, D // heads, "column and row in turn", interleaved=True)
@@ -67,9 +68,9 @@ def read_vision(config: Config, out: int) -> Encoder | None:
     )  # fmt: skip
 
 
-def size(vision: Config, key: str) -> int:
+def size(vision: Config, key: str, most: int) -> int:
     """As released, "vt_hidden_size", or as transformers writes it; both may stand there."""
-    found = int(vision.int(vision.first(f"vt_{key}", key)))
+    found = size_of(vision, vision.first(f"vt_{key}", key), most=most)
     vision.book((key,), "nothing: the release's own spelling says it")
     return found
 

@@ -1,8 +1,9 @@
 """Qwen3-VL mixtures: Qwen3's decoder, its experts stored together, turned by three positions, beside a tower with DeepStack."""
 
 from dataclasses import replace
+from math import isqrt
 
-from day0.checkpoint.axial import read_axial, thirds
+from day0.checkpoint.axial import layers_of, read_axial, size_of, thirds
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import expect
 from day0.checkpoint.fused import fused_experts
@@ -41,7 +42,7 @@ def read_language(text: Config) -> Model:
 
 def turned(layer: Layer, sections: list[int], config: Config) -> Layer:
     """Pairs take turns, time, row, column, as long as row and column have pairs left; the others turn with time (Interleaved-MRoPE)."""
-    if len(sections) != 3 or not all(isinstance(count, int) for count in sections):
+    if len(sections) != 3 or not all(type(count) is int and count >= 0 for count in sections):
         raise Day0Error(f"mrope_section {sections!r:.60} is not three numbers of pairs", config.path)
     mixer = layer.mixer
     pairs = mixer.rope.dim // 2  # type: ignore[union-attr]
@@ -56,15 +57,15 @@ def read_vision(config: Config) -> Encoder | None:
         return None
     vision.book(IDLE, "nothing: it has no effect on the numbers")
     expect(vision, in_channels=3)
-    D, heads, count, out = (vision.int(key) for key in ("hidden_size", "num_heads", "depth", "out_hidden_size"))
-    patch, merge, frames = vision.int("patch_size", 16), vision.int("spatial_merge_size", 2), vision.int("temporal_patch_size", 2)
-    places = vision.int("num_position_embeddings", 2304)
-    grid = PositionGrid(side=int(places**0.5), kernel="bilinear", corners=True)
+    D, heads, out = (size_of(vision, key) for key in ("hidden_size", "num_heads", "out_hidden_size"))
+    patch, merge, frames = size_of(vision, "patch_size", 16), size_of(vision, "spatial_merge_size", 2), size_of(vision, "temporal_patch_size", 2)
+    places, count = size_of(vision, "num_position_embeddings", 2304, most=1 << 24), layers_of(vision, "depth")
+    grid = PositionGrid(side=isqrt(places), kernel="bilinear", corners=True)
     act, tapped = activation(vision.str("hidden_act", "gelu_pytorch_tanh"), gated=False), vision.list("deepstack_visual_indexes", [8, 16, 24])
-    if grid.side**2 != places or any(not isinstance(i, int) or not 0 <= i < count for i in tapped) or len(set(tapped)) < len(tapped):
+    if grid.side**2 != places or any(type(i) is not int or not 0 <= i < count for i in tapped) or len(set(tapped)) < len(tapped):
         raise Day0Error("positions that are no square, or taps after layers that are not there", config.path, hint="deepstack_visual_indexes")
     attention = VisionAttention(heads=heads, dim=D // heads, rope=read_axial(vision, D // heads, "rows, columns"))
-    ffn = DenseFfn(width=vision.int("intermediate_size"), activation=act, bias=True)
+    ffn = DenseFfn(width=size_of(vision, "intermediate_size"), activation=act, bias=True)
     merger = PatchMerger(merge=merge, ordered=True, norm=NORM, joined=False, activation=activation("gelu", gated=False), out=out)
     return Encoder(
         hidden=D, patches=PatchEmbedding(side=patch, frames=frames, bias=True, grid=grid, merge=merge), connector=merger, out=out,

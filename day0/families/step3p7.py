@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from day0.checkpoint.axial import read_axial, thirds
+from day0.checkpoint.axial import layers_of, read_axial, size_of, thirds
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, expect, predictions
 from day0.checkpoint.layers import layer_kinds
@@ -33,7 +33,7 @@ FIXED = dict(
 )  # fmt: skip
 OWN = ("vision_model.", "vit_large_projector.", "multi_modal_projector.")
 PREFIXES = (*OWN, *(f"model.{prefix}" for prefix in OWN))
-SIZES = (("width", "hidden_size"), ("layers", "num_hidden_layers"), ("heads", "num_attention_heads"))
+SIZES = (("width", "hidden_size"), ("heads", "num_attention_heads"))
 IDLE = ("ls_init_value", "layer_scale_init_value", "max_position_embeddings", "intermediate_size", "model_type", "attention_dropout")
 QUICK = Activation(kind="silu", alpha=1.702, gated=False)  # the approximation of GELU that CLIP uses
 SAID_ELSEWHERE = (
@@ -55,12 +55,16 @@ def read_vision(config: Config, out: int) -> Encoder | None:
     if not vision.data:
         return None
     vision.book(IDLE, "nothing: other keys say it, or it has no effect on the numbers")
-    D, count, heads = (vision.int(vision.first(*keys)) for keys in SIZES)
-    patch, places = vision.int("patch_size", 14), vision.int("image_size", 728) // vision.int("patch_size", 14)
+    D, heads = (size_of(vision, vision.first(*keys)) for keys in SIZES)
+    count, patch = layers_of(vision, vision.first("layers", "num_hidden_layers")), size_of(vision, "patch_size", 14)
+    places = max(1, size_of(vision, "image_size", 728) // patch)
+    ratio = vision.float("mlp_ratio", 8960 / 1536)
+    if not 0 < ratio < 1000:
+        raise Day0Error(f"mlp_ratio {ratio} is no ratio of widths", config.path)
     norm = Norm(eps=vision.float("layer_norm_eps", 1e-5), kind="layer")
     expect(vision, hidden_act="quick_gelu", num_channels=3)
     rope = read_axial(vision, D // heads, "columns, rows", interleaved=True)
-    ffn = DenseFfn(width=int(D * vision.float("mlp_ratio", 8960 / 1536)), activation=QUICK, bias=True)
+    ffn = DenseFfn(width=int(D * ratio), activation=QUICK, bias=True)
     attention, residual = VisionAttention(heads=heads, dim=D // heads, rope=rope), PreNorm(norm=norm, scaled=True)
     grid = PositionGrid(side=places, kernel="bilinear")
     return Encoder(

@@ -9,6 +9,8 @@ from day0.spec.encoder import Encoder
 from day0.spec.preprocessor import Look, Preprocessor, one_each
 from day0.spec.record import record
 
+TOKENS = 1 << 16  # of an image, whatever the configuration says
+
 
 @record
 class Canvas(Look):
@@ -25,8 +27,8 @@ def read(config: Config, encoder: Encoder) -> Canvas:
     expect_size(config, "temporal_patch_size", encoder.frames)
     expect_size(config, "patch_expand_factor", 1)
     return Canvas(
-        **read_colours(config, CLIP), least=positive_size(config, "min_image_tokens", 16),
-        most=positive_size(config, "max_image_tokens", 8000), resample=read_resample(config, 3),
+        **read_colours(config, CLIP), least=positive_size(config, "min_image_tokens", 16, TOKENS),
+        most=positive_size(config, "max_image_tokens", 8000, TOKENS), resample=read_resample(config, 3),
     )  # fmt: skip
 
 

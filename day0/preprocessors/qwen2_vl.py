@@ -10,6 +10,7 @@ from day0.spec.errors import Day0Error
 from day0.spec.preprocessor import Look, Preprocessor, one_each
 from day0.spec.record import record
 
+PIXELS = 1 << 26  # of an image, whatever the configuration says
 RATIO = 200  # of the longer side to the shorter, at the most
 
 
@@ -27,8 +28,8 @@ def read(config: Config, encoder: Encoder) -> Bounds:
     expect_size(config, "merge_size", encoder.merge)
     expect_size(config, "temporal_patch_size", encoder.frames)
     size, area = config.sub("size"), (encoder.side * encoder.merge) ** 2
-    least = positive_size(config, "min_pixels", positive_size(size, "shortest_edge", 4 * area))
-    most = positive_size(config, "max_pixels", positive_size(size, "longest_edge", 1280 * area))
+    least = positive_size(config, "min_pixels", positive_size(size, "shortest_edge", 4 * area, PIXELS), PIXELS)
+    most = positive_size(config, "max_pixels", positive_size(size, "longest_edge", 1280 * area, PIXELS), PIXELS)
     return Bounds(**read_colours(config, CLIP), least=least, most=most, resample=read_resample(config, 3))
 
 

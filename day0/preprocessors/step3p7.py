@@ -12,6 +12,7 @@ from day0.spec.preprocessor import Look, Preprocessor
 from day0.spec.record import record
 
 NARROW, LONG = 32, 4  # an image with a shorter side below the first and sides in a ratio above the second is made square first
+SIDE = 1 << 12  # pixels of a square, whatever the configuration says
 STRIDE = 4  # patches along a side that become one embedding
 
 
@@ -26,8 +27,8 @@ class Squares(Look):
 
 def read(config: Config, encoder: Encoder) -> Squares:
     found = Squares(
-        **read_colours(config, CLIP), whole=positive_size(config.sub("size"), "height", 728), piece=positive_size(config, "patch_size", 504),
-        longest=positive_size(config, "max_image_size", 3024),
+        **read_colours(config, CLIP), whole=positive_size(config.sub("size"), "height", 728, SIDE),
+        piece=positive_size(config, "patch_size", 504, SIDE), longest=positive_size(config, "max_image_size", 3024, 1 << 16),
     )  # fmt: skip
     if found.whole % encoder.side or found.piece % encoder.side:
         raise Day0Error(f"squares of {found.whole} and {found.piece} pixels are not whole patches of {encoder.side}", config.path)
