@@ -4,7 +4,7 @@ from tests.zoo.family import Family
 FAMILY = Family(
     config_class="Qwen3VLMoeConfig",
     model_class="Qwen3VLMoeForConditionalGeneration",
-    seed=0,
+    seed=19,
     expert=None,
     bank="turned",
     keys=dict(
