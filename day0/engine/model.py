@@ -61,11 +61,11 @@ class Forward:
 
 
 def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor], axes_3T: Tensor | None = None) -> dict[Rope, Turn]:
-    """Angles of every position, for each rope with its radians a token [R]; `axes_3T` as in `Segment`."""
+    """Angles of every position, for each rope with its radians a token [A]; `axes_3T` as in `Segment`."""
     turns = {}
-    for rope, frequencies_R in frequencies.items():
+    for rope, frequencies_A in frequencies.items():
         places = positions_T if axes_3T is None or not rope.axes else axes_3T[list(rope.axes)].T
-        turns[rope] = Turn.of(places, frequencies_R, rope.attention_factor)
+        turns[rope] = Turn.of(places, frequencies_A, rope.attention_factor)
     return turns
 
 

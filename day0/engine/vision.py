@@ -109,15 +109,15 @@ class Vision:
         x_TD = self._part("patches", encoder.patches, pixels_TI, view)
         step = Step(decode=None, prefill=self._segment(view), outputs=torch.empty(0, dtype=torch.int64))
         taps = {after: number for number, (after, _) in enumerate(encoder.taps)}
-        found: dict[int, Tensor] = {}
+        found: list[Tensor] = []
         stream: Any = self._layers[0].open(x_TD)
         for layer, bound in zip(encoder.layers, self._layers, strict=True):
             stream = bound(stream, getattr(self._w.layers, str(layer.index)), step)
             if layer.index in taps:
                 number = taps[layer.index]
-                found[number] = self._part(f"taps.{number}", encoder.taps[number][1], stream, view)
+                found.append(self._part(f"taps.{number}", encoder.taps[number][1], stream, view))
         closed = self._layers[-1].close(stream, None, None)
-        return (self._part("connector", encoder.connector, closed, view), *(found[number] for number in sorted(found)))
+        return (self._part("connector", encoder.connector, closed, view), *found)
 
     def _part(self, place: str, part: PartSpec, x: Tensor, view: View) -> Tensor:
         w: Any = self._w

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from day0.checkpoint.axial import layers_of, read_axial, size_of, thirds
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, expect, predictions
 from day0.checkpoint.layers import layer_kinds
@@ -13,17 +12,14 @@ from day0.families.glm4_moe import NAMES as GLM
 from day0.parts.dense_ffn import DenseFfn
 from day0.parts.gqa import Gqa
 from day0.parts.moe_ffn import MoeFfn, Router
-from day0.parts.patch_embedding import PatchEmbedding, PositionGrid
 from day0.parts.pre_norm import PreNorm
-from day0.parts.strided_projector import StridedProjector
-from day0.parts.vision_attention import VisionAttention
 from day0.spec.activation import Activation
-from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, Tower
 from day0.spec.names import Names
 from day0.spec.rope import Rope
+from day0.towers import step3p7 as tower
 
 KINDS = ("full_attention", "sliding_attention")
 FIXED = dict(
@@ -31,11 +27,6 @@ FIXED = dict(
     use_qk_norm=True, sink=False, attention_bias=False, mlp_bias=False, att_impl_type="GQA", use_rope_layers=[],
     yarn_only_types=["full_attention"],
 )  # fmt: skip
-OWN = ("vision_model.", "vit_large_projector.", "multi_modal_projector.")
-PREFIXES = (*OWN, *(f"model.{prefix}" for prefix in OWN))
-SIZES = (("width", "hidden_size"), ("heads", "num_attention_heads"))
-IDLE = ("ls_init_value", "layer_scale_init_value", "max_position_embeddings", "intermediate_size", "model_type", "attention_dropout")
-QUICK = Activation(kind="silu", alpha=1.702, gated=False)  # the approximation of GELU that CLIP uses
 SAID_ELSEWHERE = (
     "use_moe", "moe_layer_offset", "moe_every_n_layer", "need_fp32_gate", "norm_dtype", "fp32_residual_connection", "max_seq_len",
     "hidden_act", "per_layer_config", "mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers",
@@ -43,36 +34,9 @@ SAID_ELSEWHERE = (
 
 
 def read(config: Config) -> Model:
-    model = read_text(config, read_language, Tower(name="vision", prefixes=PREFIXES))
-    encoder = read_vision(config, model.hidden)
-    tower = replace(model.towers[0], encoder=encoder)
-    return replace(model, towers=(tower,), read_keys=config.read_keys, unread_keys=config.unread())
-
-
-def read_vision(config: Config, out: int) -> Encoder | None:
-    """The tower: positions by a learned grid and by rotation, layers whose results are scaled, two convolutions that halve the grid."""
-    vision = config.sub("vision_config")
-    if not vision.data:
-        return None
-    vision.book(IDLE, "nothing: other keys say it, or it has no effect on the numbers")
-    D, heads = (size_of(vision, vision.first(*keys)) for keys in SIZES)
-    count, patch = layers_of(vision, vision.first("layers", "num_hidden_layers")), size_of(vision, "patch_size", 14)
-    places = max(1, size_of(vision, "image_size", 728) // patch)
-    ratio = vision.float("mlp_ratio", 8960 / 1536)
-    if not 0 < ratio < 1000:
-        raise Day0Error(f"mlp_ratio {ratio} is no ratio of widths", config.path)
-    norm = Norm(eps=vision.float("layer_norm_eps", 1e-5), kind="layer")
-    expect(vision, hidden_act="quick_gelu", num_channels=3)
-    rope = read_axial(vision, D // heads, "columns, rows", interleaved=True)
-    ffn = DenseFfn(width=int(D * ratio), activation=QUICK, bias=True)
-    attention, residual = VisionAttention(heads=heads, dim=D // heads, rope=rope), PreNorm(norm=norm, scaled=True)
-    grid = PositionGrid(side=places, kernel="bilinear")
-    return Encoder(
-        hidden=D, patches=PatchEmbedding(side=patch, frames=1, bias=False, grid=grid, merge=1, norm=norm), out=out, view=places**2,
-        layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(count)),
-        connector=StridedProjector(convolutions=2, out=out, bias=config.bool("projector_bias", False)),
-        token=config.int("image_token_id", 151679), processor="step3p7", side=patch, frames=1, merge=4,
-    )  # fmt: skip
+    model = read_text(config, read_language, Tower(name="vision", prefixes=tower.PREFIXES))
+    encoder = tower.read(config, model.hidden)
+    return replace(model, towers=(replace(model.towers[0], encoder=encoder),), read_keys=config.read_keys, unread_keys=config.unread())
 
 
 def read_language(text: Config) -> Model:
@@ -168,32 +132,5 @@ NAMES = Names(
     ends=GLM.ends,
     ignored=GLM.ignored,
 )
-TOWER = Names(
-    layer="transformer.resblocks.{i}.",
-    tensors={
-        "attn.in_proj_weight": thirds(""),
-        "attn.in_proj_bias": thirds("_bias"),
-        "attn.out_proj": "mixer.o",
-        "attn.out_proj.bias": "mixer.o_bias",
-        "mlp.c_fc": "ffn.up",
-        "mlp.c_fc.bias": "ffn.up_bias",
-        "mlp.c_proj": "ffn.down",
-        "mlp.c_proj.bias": "ffn.down_bias",
-        **{f"ln_{i}": f"residual.{place}_norm" for i, place in enumerate(("mixer", "ffn"), start=1)},
-        **{f"ln_{i}.bias": f"residual.{place}_norm_bias" for i, place in enumerate(("mixer", "ffn"), start=1)},
-        **{f"ls_{i}.gamma": f"residual.{place}_scale" for i, place in enumerate(("mixer", "ffn"), start=1)},
-    },
-    ends={
-        "conv1": "patches.proj",
-        "positional_embedding": "patches.grid",
-        "ln_pre": "patches.norm",
-        "ln_pre.bias": "patches.norm_bias",
-        **{f"vit_downsampler{i}": f"connector.halve_{i - 1}" for i in (1, 2)},
-        **{f"vit_downsampler{i}.bias": f"connector.halve_{i - 1}_bias" for i in (1, 2)},
-        "vit_large_projector": "connector.proj",
-        "vit_large_projector.bias": "connector.proj_bias",
-    },
-    prefixes=("vision_model.", "model.vision_model.", "model."),
-)
 
-FAMILY = Family(recognises=frozenset({"step3p7", "step3p5"}), read=read, names=NAMES, towers={"vision": TOWER})
+FAMILY = Family(recognises=frozenset({"step3p7", "step3p5"}), read=read, names=NAMES, towers={"vision": tower.NAMES})

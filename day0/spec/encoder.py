@@ -14,8 +14,8 @@ class Encoder:
     patches: PartSpec  #: how pixels become the stream
     layers: tuple[Layer, ...]  #: the stack, in order
     connector: PartSpec  #: how the stream becomes embeddings of the language model
-    taps: tuple[tuple[int, PartSpec], ...] = ()  #: (layer, connector): what it makes after that layer is added to the language model's
-    #: stream, at the image's tokens: that of the first tap after the first layer of the language model, and so on (arXiv 2406.04334)
+    taps: tuple[tuple[int, PartSpec], ...] = ()  #: (layer, connector): what it makes of the stream after that layer is added to the language
+    #: model's, at the image's tokens: what comes first after the first layer of the language model, and so on (arXiv 2406.04334)
     out: int  #: width of the embeddings, the language model's
     token: int  #: id that stands in a prompt for each embedding of an image
     processor: str  #: file name in `preprocessors/`

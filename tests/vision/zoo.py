@@ -80,7 +80,7 @@ SEEING = {
             num_hidden_layers=3, num_key_value_heads=2, head_dim=12, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24,
             norm_topk_prob=True, rope_parameters=dict(rope_type="default", rope_theta=5e6, mrope_section=[2, 2, 2], mrope_interleaved=True)),
         vision_config=dict(depth=3, hidden_size=16, intermediate_size=28, num_heads=2, patch_size=4, out_hidden_size=40,
-                           num_position_embeddings=25, spatial_merge_size=2, temporal_patch_size=2, deepstack_visual_indexes=[0, 2])),
+                           num_position_embeddings=25, spatial_merge_size=2, temporal_patch_size=2, deepstack_visual_indexes=[2, 0])),
         dict(patch_size=4, merge_size=2, temporal_patch_size=2, size=dict(shortest_edge=128, longest_edge=1600))),
     "step3p7": Seeing("Step3p7", dict(
         image_token_id=IMAGE, projector_bias=False,
