@@ -5,13 +5,11 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Va
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from day0.checkpoint.columns import Integers
 from day0.spec.format import Stored, TensorHeader
+from day0.spec.lazy import numpy as np
 
 Value = TypeVar("Value")
-Integers = NDArray[np.int64]
 LAST = re.compile(r"(.*\.)(0|[1-9]\d{0,17})(\..*)")
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 

@@ -3,16 +3,22 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from day0.spec.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+else:
+    Integers = Any
 
 ZEROS = bytes.maketrans(b"123456789", b"000000000")
 NUMBER = re.compile(rb"(?<=\.)\d+(?=\.)")
 EXACT = 18  # decimal digits that an int64 holds
 ROOM = 12  # digits that fit behind a number of entries
 Span = tuple[int, int]
-Integers = NDArray[np.int64]
 
 
 class Alike:
@@ -45,7 +51,7 @@ class Alike:
             found += row
         return found
 
-    def split(self, *spans: Span) -> Iterator[tuple[bytes, NDArray[np.intp]]]:
+    def split(self, *spans: Span) -> Iterator[tuple[bytes, Integers]]:
         """(the first of them, which of these entries) for entries that are equal outside of `spans`."""
         inside = {column for span in spans for column in range(*span)}
         outside = self._digits[[row for column, row in self._rows.items() if column not in inside]]
@@ -71,5 +77,5 @@ def classes(skeletons: Iterable[bytes]) -> list[Integers]:
 
 def expert(name: bytes) -> Span | None:
     """Where a name has the number that `banks.split` finds, if not for leading zeros."""
-    *others, last = [match.span() for match in NUMBER.finditer(name)] or [None]
-    return last if others else None
+    spans = [match.span() for match in NUMBER.finditer(name)]
+    return spans[-1] if len(spans) > 1 else None

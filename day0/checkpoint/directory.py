@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from day0.checkpoint.banks import Folded, Rows, fold
 from day0.checkpoint.columns import EXACT, ZEROS, Alike, classes, expert
 from day0.spec.format import TensorHeader
+from day0.spec.lazy import numpy as np
 
 BATCH = 8 << 20  # bytes of text that are read together
 LONGEST = 4096  # bytes of an entry
@@ -45,7 +44,9 @@ class Directory(Mapping[str, str]):
         said = {(bank.head, int(bank.numbers[0])): bank for bank, _ in self._places.banks}
         for bank, _ in headers.banks:
             other = said.get((bank.head, int(bank.numbers[0])))
-            if other is None or other.files != bank.files or not np.array_equal(other.numbers, bank.numbers) or other.columns.keys() != bank.columns.keys():
+            if other is None or other.files != bank.files or other.columns.keys() != bank.columns.keys():
+                return False
+            if not np.array_equal(other.numbers, bank.numbers):
                 return False
             if any(not np.array_equal(other.columns[tail].files, bank.columns[tail].files) for tail in bank.columns):
                 return False
@@ -63,19 +64,20 @@ def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
         return None
     between = BETWEEN.search(text, start.end(), last)
     reader = _Reader()
-    for entries in _cut(text, start.end(), last, between[0] if between else b'","'):
-        if not reader.add(entries):
+    for entries, skeletons in _cut(text, start.end(), last, between[0] if between else b'","'):
+        if not reader.add(entries, skeletons):
             return None
     found = reader.directory()
     return (found, rest) if found and rest.get("weight_map") == {} else None
 
 
-def _cut(text: bytes, start: int, last: int, between: bytes) -> Iterator[list[bytes]]:
-    """Entries without their outer quotation marks, some at a time."""
+def _cut(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """(entries without their outer quotation marks, the same with zeros for digits), some at a time."""
     while start < last:
         stop = text.find(between, min(start + BATCH, last), last)
         stop = stop if stop >= 0 else last
-        yield text[start:stop].split(between)
+        part = text[start:stop]
+        yield part.split(between), part.translate(ZEROS).split(between)
         start = stop + len(between)
 
 
@@ -85,11 +87,11 @@ class _Reader:
         self.singles: list[tuple[str, str]] = []
         self.rows: list[Rows] = []
 
-    def add(self, entries: list[bytes]) -> bool:
+    def add(self, entries: list[bytes], skeletons: list[bytes]) -> bool:
         """Whether all of them could be read."""
         if max(map(len, entries)) > LONGEST:
             return False
-        groups = classes(b"\n".join(entries).translate(ZEROS).split(b"\n"))
+        groups = classes(skeletons)
         return len(groups) < max(FEW, len(entries) // 4) and all(self._look(Alike(entries, places)) for places in groups)
 
     def _look(self, alike: Alike) -> bool:

@@ -84,8 +84,10 @@ class Checkpoint:
 
     def inputs(self) -> list[Input]:
         """Files that were read: small ones by their content, shards by their headers."""
-        small = [self.folder / name for name in ("config.json", NAME, *SMALL)]
+        small = [self.folder / name for name in ("config.json", *SMALL)]
         found = [file_input(path) for path in small if path.is_file()]
+        if self.index is not None:
+            found.insert(1, Input(path=str((self.folder / NAME).absolute()), sha256=self.index.digest, bytes=self.index.bytes))
         for shard in self.shards.values():
             found.append(Input(path=str((self.folder / shard.file).absolute()), sha256=shard.digest, bytes=shard.size))
         return found

@@ -53,11 +53,7 @@ class Head(NamedTuple):
     size: int  #: bytes of the file
     base: int  #: where the data begins
     raw: bytes  #: the header
-
-    @property
-    def digest(self) -> str:
-        """sha256 of length and header."""
-        return hashlib.sha256(len(self.raw).to_bytes(8, "little") + self.raw).hexdigest()
+    digest: str  #: sha256 of length and header
 
 
 class Unsound(Exception):
@@ -75,7 +71,7 @@ def read_head(folder: Path, file: str) -> Head | None:
         raw = reader.head(folder / file)
     except (Unsound, OSError):
         return None
-    return Head(file, reader.size, reader.base, raw)
+    return Head(file, reader.size, reader.base, raw, _digest(raw))
 
 
 def read_shard(folder: Path, file: str) -> Opened:
@@ -94,13 +90,19 @@ def read_shard(folder: Path, file: str) -> Opened:
     return Opened(
         file=file,
         size=reader.size,
-        digest=Head(file, reader.size, reader.base, raw).digest if raw else "",
+        digest=_digest(raw) if raw else "",
         count=len(reader.tensors),
         tensors=reader.tensors,
         refused=frozenset(reader.refused),
         readable=readable,
         findings=tuple(reader.ledger.findings()),
     )
+
+
+def _digest(raw: bytes) -> str:
+    digest = hashlib.sha256(len(raw).to_bytes(8, "little"))
+    digest.update(raw)
+    return digest.hexdigest()
 
 
 class _Reader:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,6 +30,8 @@ class Index:
     weight_map: Mapping[str, str]  #: tensor → file name
     total_size: int | None  #: bytes of all tensors; None when not said
     files: tuple[str, ...]  #: file names, in alphabetical order
+    digest: str  #: sha256 of the index itself
+    bytes: int  #: of the index itself
 
 
 def read_index(folder: Path, ledger: Ledger) -> Index | None:
@@ -50,7 +53,8 @@ def read_index(folder: Path, ledger: Ledger) -> Index | None:
         return None
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return Index(weight_map=weight_map, total_size=total if type(total) is int else None, files=tuple(files))
+    total = total if type(total) is int else None
+    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=sha256(text).hexdigest(), bytes=len(text))
 
 
 def _parsed(text: bytes) -> tuple[Mapping[str, str], dict[str, Any]]:

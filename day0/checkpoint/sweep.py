@@ -2,20 +2,22 @@
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from day0.checkpoint.banks import Integers, Rows
-from day0.checkpoint.columns import ZEROS, Alike, Span, classes, expert
+from day0.checkpoint.banks import Rows
+from day0.checkpoint.columns import ZEROS, Alike, Integers, Span, classes, expert
 from day0.checkpoint.headers import Head, Shard, bytes_of, read_head
 from day0.spec.format import TensorHeader
+from day0.spec.lazy import numpy as np
 
 BATCH = 8 << 20  # bytes of headers that are read together
+AHEAD = 16  # heads that are read before they are looked at
 LONGEST = 4096  # bytes of an entry
 FEW = 1000  # kinds of entries that are worth a look each
 ENTRY = re.compile(rb'([^"]*)" *: *\{ *"dtype" *: *"(\w+)" *, *"shape" *: *(\[[\d, ]*\]) *, *"data_offsets" *: *\[ *(\d+) *, *(\d+) *\] *')
@@ -55,8 +57,7 @@ def sweep(folder: Path, files: tuple[str, ...]) -> Swept:
     """Read all heads; a file in which anything is unusual is left out of the result."""
     found = Swept({}, [], [])
     batch: list[_Plain] = []
-    for place, file in enumerate(files):
-        head = read_head(folder, file)
+    for place, head in enumerate(_ahead(folder, files)):
         plain = _plain(place, head) if head else None
         if plain:
             batch.append(plain)
@@ -66,6 +67,18 @@ def sweep(folder: Path, files: tuple[str, ...]) -> Swept:
     if batch:
         _read(batch, found)
     return found
+
+
+def _ahead(folder: Path, files: Iterable[str]) -> Iterator[Head | None]:
+    """Heads in order; the next few are read and digested while one is looked at."""
+    with ThreadPoolExecutor(2) as pool:
+        waiting: deque[Future[Head | None]] = deque()
+        for file in files:
+            waiting.append(pool.submit(read_head, folder, file))
+            if len(waiting) > AHEAD:
+                yield waiting.popleft().result()
+        for future in waiting:
+            yield future.result()
 
 
 def _plain(place: int, head: Head) -> _Plain | None:
@@ -130,7 +143,9 @@ def _read(batch: list[_Plain], found: Swept) -> None:
 def _look(alike: Alike) -> Iterator[_Some]:
     """Nothing when an entry may be untrue in itself."""
     match = ENTRY.fullmatch(alike.sample)
-    if not match or match[1] == b"__metadata__" or not match[1].decode().isprintable() or not (alike.plain(match.span(4)) and alike.plain(match.span(5))):
+    if not match or match[1] == b"__metadata__" or not match[1].decode().isprintable():
+        return
+    if not alike.plain(match.span(4)) or not alike.plain(match.span(5)):
         return
     number = expert(match[1])
     number = number if number and alike.plain(number) else None
@@ -158,7 +173,7 @@ def _shape(text: bytes) -> tuple[int, ...] | None:
         return None
 
 
-def _sound(owner: Integers, begin: Integers, end: Integers, data: Integers) -> Iterable[bool]:
+def _sound(owner: Integers, begin: Integers, end: Integers, data: Integers) -> Integers:
     """Whether the tensors of each file fill its data without hole, overlap or rest."""
     order = np.lexsort((end, begin, owner))
     owner, begin, end = owner[order], begin[order], end[order]
