@@ -130,6 +130,8 @@ def _read(batch: list[_Plain], found: Swept) -> None:
     for some in read:
         good = sound[owner[some.entries]]
         mine = owner[some.entries[good]]
+        if not len(mine):
+            continue
         starts = some.starts[good] + base[mine]
         if some.number:
             before, after = some.name[: some.number[0]].decode(), some.name[some.number[1] :].decode()

@@ -7,7 +7,9 @@ from typing import Any, Literal
 from day0.spec.finding import Finding
 from day0.spec.record import record
 
-Scope = Literal["checkpoint", "release", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
+Scope = Literal[
+    "checkpoint", "release", "digests", "samples", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits",
+]  # fmt: skip
 
 
 @record

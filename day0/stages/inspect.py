@@ -1,19 +1,21 @@
 """`day0 inspect`: what a release is, where its bytes are, and whether the copy is sound.
 
-Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, and all with --hash. No torch.
+Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, samples with
+--deep, and all with --hash. No torch.
 Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 there is no release to look at.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from day0.checkpoint import outline
 from day0.checkpoint.banks import alike
+from day0.checkpoint.deep import Sampled, sample
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.manifest import Digests, digests
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.engine import anatomy
 from day0.engine.release import Release, recognise
@@ -28,15 +30,16 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SampleRow,
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
 
-PIECE = 16 << 20  # bytes hashed at once
 
-
-def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release in the folder `model`; with `hash`, digest its files whole.
+def inspect(
+    model: Path, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
+) -> InspectReport:  # fmt: skip
+    """Inspect the release in the folder `model`; with `hash`, digest its files whole (see `manifest.digests`); with `deep`, sample values.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
@@ -44,6 +47,12 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
     release = understood(checkpoint)
     asked = list(questions(known=release is not None))
     findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
+    hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
+    sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep else None
+    for scope, evidence in (("digests", hashed), ("samples", sampled)):
+        found = [check for _, check in checks().items() if check.scope == scope] if evidence is not None else []
+        findings += [finding for check in found for finding in check.run(evidence)]
+        asked += found
     return InspectReport(
         provenance=Provenance(inputs=checkpoint.inputs()),
         verdict="unsound" if any(finding.status == "fail" for finding in findings) else "sound",
@@ -57,7 +66,8 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
             read=dict(release.model.read_keys) if release else {},
             unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
         ),
-        files=files(checkpoint, hash, progress),
+        files=files(checkpoint, hashed),
+        sample=share(sampled, checkpoint) if sampled is not None else None,
         checks=[check.code for check in asked],
         findings=[FindingRow(**asdict(finding)) for finding in findings],
     )
@@ -142,24 +152,13 @@ def template(folder: Path) -> TemplateRow | None:
     return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(folder).items()), None)
 
 
-def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:
+def files(checkpoint: Checkpoint, hashed: Digests | None) -> list[FileRow]:
     """Weight files, with a digest of each when asked."""
-    total, done = sum(shard.size for shard in checkpoint.shards.values()), 0
-    rows = []
-    for shard in checkpoint.shards.values():
-        digest = None
-        if hash:
-            digest = digest_of(checkpoint.folder / shard.file)
-            done += shard.size
-            progress("hashing weight files", done, total)
-        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=shard.count, sha256=digest))
-    return rows
+    found = hashed.found if hashed else {}
+    return [FileRow(name=s.file, bytes=s.size, tensors=s.count, sha256=found.get(s.file)) for s in checkpoint.shards.values()]
 
 
-def digest_of(path: Path) -> str:
-    """sha256 of a whole file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+def share(sampled: Sequence[Sampled], checkpoint: Checkpoint) -> SampleRow:
+    """How much was looked at."""
+    total, read = sum(header.bytes * times for _, header, times in alike(checkpoint.headers)), sum(one.bytes for one in sampled)
+    return SampleRow(tensors=len(sampled), bytes=read, share=read / total if total else 0.0)

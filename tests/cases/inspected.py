@@ -1,7 +1,7 @@
 """Releases of the zoo as sparse copies, changed, and what `day0 inspect` says of them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,5 +63,5 @@ class Inspected:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "model"
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "model"

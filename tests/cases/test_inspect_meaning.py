@@ -155,7 +155,7 @@ def test_a_layer_that_the_quantiser_skipped_without_saying_so(folder: Path) -> N
         last = f"model.layers.{config['num_hidden_layers']}."
         for name in [name for name in tensors if name.startswith(last) and name.endswith("_packed")]:
             module = name.removesuffix(".weight_packed")
-            kind, (rows, words) = tensors.pop(name)
+            _, (rows, words) = tensors.pop(name)
             tensors[f"{module}.weight"] = ("BF16", [rows, words * 8])
             for part in ("scale", "shape"):
                 del tensors[f"{module}.weight_{part}"]
