@@ -9,6 +9,7 @@ from day0.checkpoint.alike import kinds
 from day0.checkpoint.config import REQUIRED, Config
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.outline import STACK
+from day0.checkpoint.words import Words
 from day0.engine.specs import specs
 from day0.spec.family import Family
 from day0.spec.model import Model
@@ -72,8 +73,10 @@ class Likeness:
 def nearest(checkpoint: Checkpoint) -> Likeness | None:
     """The family with the highest score; None where none claims a single tensor."""
     samples = {kind: names[0] for kind, names in kinds(checkpoint.stored).items()}
-    found = [likeness(name, family, checkpoint, samples) for name, family in families().items()]
-    found = [one for one in found if one.claimed]
+    whole = checkpoint.config.data
+    readings = [whole] if (inner := Words.of(whole).data) is whole else [whole, inner]  # the language model may lie under a key of its own
+    found = [likeness(name, family, checkpoint, samples, data) for name, family in families().items() for data in readings]
+    found = [one for one in found if one.claimed or (checkpoint.config_alone and one.read)]
     return max(found, key=lambda one: one.score) if found else None
 
 
@@ -85,9 +88,9 @@ def advice(checkpoint: Checkpoint) -> str:
     return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.folder}` drafts one for it"
 
 
-def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str]) -> Likeness:
-    """What `family` makes of it; `samples` has one name of each kind of tensor."""
-    trial = Trial(copy.deepcopy(dict(checkpoint.config.data)), checkpoint.config.path)
+def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str], data: Mapping[str, Any]) -> Likeness:
+    """What `family` makes of it and of the configuration `data`; `samples` has one name of each kind of tensor."""
+    trial = Trial(copy.deepcopy(dict(data)), checkpoint.config.path)
     model, problem = None, ""
     try:
         model = family.read(trial)
