@@ -10,11 +10,13 @@ import typer
 from day0.cli import options
 
 Hash = Annotated[bool, typer.Option("--hash", help="Digest every weight file whole; reads all bytes.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Look for NaN, infinite and all-zero values in a sample of every tensor.")]
 
 
 def command(
     model: options.ModelArgument,
     hash: Hash = False,
+    deep: Deep = False,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
     yaml: options.Yaml = False,
@@ -26,9 +28,10 @@ def command(
     from day0.stages.chain import Chain
     from day0.stages.inspect import inspect
 
+    chain = Chain.of(reports, model)
     with progress() as listener:
-        report = inspect(model, hash=hash, progress=listener)
-    path = Chain.of(reports, model).write(report)
+        report = inspect(model, hash=hash, deep=deep, kept=chain.folder.parent / "digests.jsonl", progress=listener)
+    path = chain.write(report)
     console.show(report, view.inspect, json=json, yaml=yaml)
     sound = report.verdict == "sound"
     console.note(f"Next: day0 plan-memory   report: {path}" if sound else f"report: {path}")

@@ -7,7 +7,10 @@ from typing import Any, Literal
 from day0.spec.finding import Finding
 from day0.spec.record import record
 
-Scope = Literal["checkpoint", "release", "likely", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
+Scope = Literal[
+    "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "operator", "layer", "selection", "rotary", "reads",
+    "uncompared", "logits",
+]  # fmt: skip
 
 
 @record

@@ -1,17 +1,20 @@
 """`day0 inspect`: what a release is, where its bytes are, and whether the copy is sound.
 
-Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, and all with --hash. No torch.
+Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, samples with
+--deep, and all with --hash. No torch.
 Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 there is no release to look at.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from day0.checkpoint.banks import alike
+from day0.checkpoint.deep import Sampled, sample
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.keys import guesses, leaves
+from day0.checkpoint.manifest import Digests, digests
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.checkpoint.words import Words
 from day0.engine import anatomy
@@ -29,31 +32,36 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SampleRow,
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
 
 LICENCES = ("LICENSE", "LICENCE", "COPYING", "MODEL_LICENSE", "USE_POLICY")
-PIECE = 16 << 20  # bytes hashed at once
 
 
-def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release in the folder `model`; with `hash`, digest its files whole.
+def inspect(
+    model: Path, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
+) -> InspectReport:  # fmt: skip
+    """Inspect the release in the folder `model`; with `hash`, digest its files whole (see `manifest.digests`); with `deep`, sample values.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    checkpoint = Checkpoint.open(model)
-    release = understood(checkpoint)
-    checkpoint = release.checkpoint if release else checkpoint
-    told = Known(release) if release else likely(checkpoint)
-    given = {"checkpoint": checkpoint, "release": release, "likely": told if isinstance(told, Likely) else None}
+    opened = Checkpoint.open(model)
+    release = understood(opened)
+    told = Known(release) if release else likely(opened)
+    checkpoint = release.checkpoint if release else opened
+    hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
+    sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep and not checkpoint.config_alone else None
+    given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled}
+    given["likely"] = told if isinstance(told, Likely) else None
     asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
     findings = [finding for check in asked for finding in check.run(given[check.scope])]
     checkpoint = told.release.checkpoint if isinstance(told, Known) else checkpoint
     return InspectReport(
         provenance=Provenance(inputs=checkpoint.inputs()),
         verdict="unsound" if any(finding.status == "fail" for finding in findings) else "sound",
-        model=describe(checkpoint, release),
+        model=describe(opened, release),
         basis="configuration" if checkpoint.config_alone else "tensors",
         parameters=told.parameters(),
         bytes=weigh(checkpoint, told),
@@ -63,7 +71,8 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
         template=template(checkpoint.folder),
         config=keys(checkpoint, release, told.words),
         evidence=told.evidence(),
-        files=files(checkpoint, hash, progress),
+        files=files(checkpoint, hashed),
+        sample=share(sampled, checkpoint) if sampled is not None else None,
         checks=[check.code for check in asked],
         findings=[FindingRow(**asdict(finding)) for finding in findings],
     )
@@ -159,24 +168,13 @@ def template(folder: Path) -> TemplateRow | None:
     return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(folder).items()), None)
 
 
-def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:
+def files(checkpoint: Checkpoint, hashed: Digests | None) -> list[FileRow]:
     """Weight files, with a digest of each when asked."""
-    total, done = sum(shard.size for shard in checkpoint.shards.values()), 0
-    rows = []
-    for shard in checkpoint.shards.values():
-        digest = None
-        if hash:
-            digest = digest_of(checkpoint.folder / shard.file)
-            done += shard.size
-            progress("hashing weight files", done, total)
-        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=len(shard.tensors), sha256=digest))
-    return rows
+    found = hashed.found if hashed else {}
+    return [FileRow(name=s.file, bytes=s.size, tensors=s.count, sha256=found.get(s.file)) for s in checkpoint.shards.values()]
 
 
-def digest_of(path: Path) -> str:
-    """sha256 of a whole file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+def share(sampled: Sequence[Sampled], checkpoint: Checkpoint) -> SampleRow:
+    """How much was looked at."""
+    total, read = sum(header.bytes * times for _, header, times in alike(checkpoint.headers)), sum(one.bytes for one in sampled)
+    return SampleRow(tensors=len(sampled), bytes=read, share=read / total if total else 0.0)

@@ -168,6 +168,14 @@ class FileRow(Strict):
     sha256: str | None = Field(description="hex digest of the whole file; null unless it was asked for")
 
 
+class SampleRow(Strict):
+    """How much of the values was looked at."""
+
+    tensors: int = Field(description="tensors of which a sample was read")
+    bytes: int = Field(description="bytes that were read of them")
+    share: float = Field(description="bytes that were read over those of all tensors")
+
+
 class InspectReport(Report):
     """What a release is, and whether the copy is sound."""
 
@@ -188,5 +196,6 @@ class InspectReport(Report):
     config: ConfigRow = Field(description="keys that were read, and keys that were not")
     evidence: dict[str, str] = Field(description="figure of this report (parameters.total) → where it comes from")
     files: list[FileRow] = Field(description="weight files that make up the model")
+    sample: SampleRow | None = Field(default=None, description="values that were looked at; null unless that was asked for")
     checks: list[str] = Field(description="codes of the checks that ran")
     findings: list[FindingRow] = Field(description="what the checks said; a check that says nothing has passed")
