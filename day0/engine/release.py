@@ -1,7 +1,8 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -184,10 +185,23 @@ def recognise(config: Config, checkpoint: Checkpoint | None = None) -> tuple[str
     _refuse_absurd(config)
     for name, family in families().items():
         if kind in family.recognises:
-            return name, family
+            return name, replace(family, read=_located(family.read, name))
     known = sorted(k for _, family in families().items() for k in family.recognises)
     hint = advice(checkpoint) if checkpoint else f"known: {', '.join(known)}"
     raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=hint)
+
+
+def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config], Model]:
+    """`read` that fails with a Day0Error alone: sizes of nought or beyond all bounds are found by the arithmetic that they spoil."""
+
+    def careful(config: Config) -> Model:
+        try:
+            return read(config)
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+            problem = f"{family} cannot make sense of the configuration: {type(error).__name__} {error}"[:200]
+            raise Day0Error(problem, config.path, hint="a value in it is not of the kind or size that the family expects") from error
+
+    return careful
 
 
 def _refuse_absurd(config: Config) -> None:
