@@ -3,6 +3,7 @@
 from collections import Counter
 from math import prod
 
+from day0.checkpoint.banks import alike
 from day0.engine.release import Located, Release
 from day0.engine.specs import layer_specs, specs
 from day0.spec.model import Layer, PartSpec
@@ -35,15 +36,15 @@ def bytes_by_role(release: Release) -> dict[str, int]:
     held: Counter[str] = Counter()
     stored, seen = release.checkpoint.stored, set()
     for located in release.tensors.values():
-        for _, piece in located.pieces:
+        for piece, times in located.alike:
             if piece.name not in seen:
                 seen.add(piece.name)
-                held[located.spec.role] += piece.bytes
+                held[located.spec.role] += piece.bytes * times
     held["prediction"] = sum(stored[name].bytes for name in release.prediction)
     held["towers"] = sum(stored[name].bytes for names in release.towers.values() for name in names)
     held["unclaimed"] = sum(stored[name].bytes for name in release.unclaimed if name not in seen)
-    held["ignored"] = sum(weight.bytes for weight in stored.values()) - sum(held.values())
-    held["unread"] = sum(header.bytes for header in release.checkpoint.headers.values()) - sum(held.values())
+    held["ignored"] = sum(weight.bytes * times for _, weight, times in alike(stored)) - sum(held.values())
+    held["unread"] = sum(header.bytes * times for _, header, times in alike(release.checkpoint.headers)) - sum(held.values())
     return {role: size for role, size in held.most_common() if size}
 
 
@@ -54,7 +55,7 @@ def layers(release: Release) -> list[LayerRow]:
 
 def _row(layer: Layer, release: Release) -> LayerRow:
     weights = [spec for _, spec in layer_specs(layer, release.model.hidden)]
-    pieces = {piece.name: piece for located in _located(layer, release) for _, piece in located.pieces}
+    pieces = {piece.name: (piece, times) for located in _located(layer, release) for piece, times in located.alike}
     return LayerRow(
         index=layer.index,
         mixer=_kind(layer.mixer),
@@ -62,8 +63,8 @@ def _row(layer: Layer, release: Release) -> LayerRow:
         residual=_kind(layer.residual),
         parameters=sum(spec.count for spec in weights),
         active=sum(spec.active for spec in weights),
-        bytes=sum(piece.bytes for piece in pieces.values()),
-        formats=sorted({piece.format for piece in pieces.values()}),
+        bytes=sum(piece.bytes * times for piece, times in pieces.values()),
+        formats=sorted({piece.format for piece, _ in pieces.values()}),
         experts=getattr(layer.ffn, "experts", None),
         top_k=getattr(layer.ffn, "top_k", None),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from day0.checkpoint import outline
+from day0.checkpoint.banks import alike
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.source import Source
 from day0.checkpoint.tokenizer import read_tokenizer, templates
@@ -121,11 +122,11 @@ def _whole(words: Mapping[str, Any], key: str) -> int | None:
 def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
     """Where the bytes are."""
     by_dtype: Counter[str] = Counter()
-    for header in checkpoint.headers.values():
-        by_dtype[header.dtype] += header.bytes
+    for _, header, times in alike(checkpoint.headers):
+        by_dtype[header.dtype] += header.bytes * times
     by_format: Counter[str] = Counter()
-    for stored in checkpoint.stored.values():
-        by_format[stored.format] += stored.bytes
+    for _, stored, times in alike(checkpoint.stored):
+        by_format[stored.format] += stored.bytes * times
     total = by_dtype.total()
     by_format["unread"] = total - by_format.total()
     roles = anatomy.bytes_by_role(release) if release else {}
@@ -175,7 +176,7 @@ def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRo
             digest = digest_of(checkpoint.folder / shard.file)
             done += shard.size
             progress("hashing weight files", done, total)
-        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=len(shard.tensors), sha256=digest))
+        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=shard.count, sha256=digest))
     return rows
 
 
