@@ -13,6 +13,7 @@ from typing import NamedTuple
 from day0.checkpoint.banks import Rows
 from day0.checkpoint.columns import ZEROS, Alike, Integers, Span, classes, expert
 from day0.checkpoint.headers import Head, Shard, bytes_of, read_head
+from day0.checkpoint.source import Source
 from day0.spec.format import TensorHeader
 from day0.spec.lazy import numpy as np
 
@@ -53,11 +54,11 @@ class _Plain(NamedTuple):
     skeletons: list[bytes]  #: entries with zeros for digits
 
 
-def sweep(folder: Path, files: tuple[str, ...]) -> Swept:
+def sweep(source: Source | Path, files: tuple[str, ...]) -> Swept:
     """Read all heads; a file in which anything is unusual is left out of the result."""
     found = Swept({}, [], [])
     batch: list[_Plain] = []
-    for place, head in enumerate(_ahead(folder, files)):
+    for place, head in enumerate(_ahead(source, files)):
         plain = _plain(place, head) if head else None
         if plain:
             batch.append(plain)
@@ -69,12 +70,12 @@ def sweep(folder: Path, files: tuple[str, ...]) -> Swept:
     return found
 
 
-def _ahead(folder: Path, files: Iterable[str]) -> Iterator[Head | None]:
+def _ahead(source: Source | Path, files: Iterable[str]) -> Iterator[Head | None]:
     """Heads in order; the next few are read and digested while one is looked at."""
     with ThreadPoolExecutor(2) as pool:
         waiting: deque[Future[Head | None]] = deque()
         for file in files:
-            waiting.append(pool.submit(read_head, folder, file))
+            waiting.append(pool.submit(read_head, source, file))
             if len(waiting) > AHEAD:
                 yield waiting.popleft().result()
         for future in waiting:

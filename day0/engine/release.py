@@ -88,8 +88,7 @@ class Release:
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
         self.checkpoint, self.family = checkpoint, family
         self.model = family.fit(model, checkpoint.stored) if family.fit else model
-        self.folder: Path = checkpoint.folder
-        self.name = checkpoint.folder.resolve().name
+        self.where, self.name = checkpoint.source.where, checkpoint.source.name
         self.tensors: dict[str, Located] = {}
         self.pruned: dict[int, int] = {}  # layer whose tensors hold another number of experts → the number that the configuration says
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
@@ -99,9 +98,9 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, folder: Path) -> "Release":
+    def open(cls, place: Path | str) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        return cls.of(Checkpoint.open(folder))
+        return cls.of(Checkpoint.open(place))
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Release":
@@ -111,6 +110,11 @@ class Release:
         if checkpoint.config_alone:
             checkpoint, family = declare(checkpoint, family, model)
         return cls(checkpoint, family, model)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the weights; Day0Error where they are not on this machine."""
+        return self.checkpoint.folder
 
     def layer(self, index: int) -> dict[str, Located]:
         """Weights of one layer, by their name within it ("mixer.q")."""
@@ -125,7 +129,7 @@ class Release:
         self.checkpoint.require_sound()
         if self.missing:
             more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
+            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.where, hint="run `day0 inspect` on it")
         for name, located in self.tensors.items():
             if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
@@ -134,7 +138,7 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
             if located.odd is not None:
                 problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
-                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
+                raise Day0Error(problem, self.where, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
         found = self._claim()
