@@ -200,10 +200,14 @@ def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config],
 
     def careful(config: Config) -> Model:
         try:
-            return read(config)
+            model = read(config)
+            negative = next((f"{name} {list(spec.shape)}" for name, spec in specs(model) if min(spec.shape, default=0) < 0), None)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
             problem = f"{family} cannot make sense of the configuration: {type(error).__name__} {error}"[:200]
             raise Day0Error(problem, config.path, hint="a value in it is not of the kind or size that the family expects") from error
+        if negative:
+            raise Day0Error(f"{family} makes a weight {negative} of the configuration", config.path, hint="a number in it is negative")
+        return model
 
     return careful
 
