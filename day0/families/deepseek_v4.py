@@ -117,14 +117,10 @@ HYPER = {
 NAMES = Names(
     layer="layers.{i}.",
     tensors={
-        "attn.wq_a": "mixer.q_a",
+        **{f"attn.w{name}": f"mixer.{name}" for name in ("q_a", "q_b", "kv", "o_a", "o_b")},
         "attn.q_norm": "mixer.q_a_norm",
-        "attn.wq_b": "mixer.q_b",
-        "attn.wkv": "mixer.kv",
         "attn.kv_norm": "mixer.kv_norm",
         "attn.norm": "mixer.kv_norm",  # as transformers writes it
-        "attn.wo_a": "mixer.o_a",
-        "attn.wo_b": "mixer.o_b",
         "attn.attn_sink": "mixer.sinks",
         "attn.indexer.wq_b": "mixer.index_q",
         "attn.indexer.weights_proj": "mixer.index_weights",
@@ -146,9 +142,7 @@ NAMES = Names(
         **HYPER,
     },
     ends={
-        "embed": "embed",
-        "norm": "norm",
-        "head": "head",
+        **{name: name for name in ("embed", "norm", "head")},
         **{f"hc_head_{stored}": f"collapse.{name}" for stored, name in (("fn", "mix"), ("base", "base"), ("scale", "scale"))},
         "embed_tokens": "embed",  # this and what follows as transformers writes it
         **{f"hc_head.hc_{stored}": f"collapse.{name}" for stored, name in (("fn", "mix"), ("base", "base"), ("scale", "scale"))},
