@@ -3,7 +3,7 @@
 import gc
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -80,12 +80,20 @@ class Checkpoint:
         """Pattern → tensors whose names differ only in their numbers."""
         return kinds(self.headers)
 
+    @cached_property
+    def config_alone(self) -> bool:
+        """Whether the folder holds no weights in any form, and no index of them: figures follow from its configuration."""
+        return not self.shards and self.index is None and not other_weights(self.source.names())
+
     def require_sound(self) -> None:
-        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails."""
+        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails, or where there are no weights."""
         for finding in self.findings:
             if finding.status == "fail":
                 problem = f"{finding.subject}: {finding.found} ({finding.code})"
                 raise Day0Error(problem, self.source.where, hint=finding.hint or f"see `day0 explain {finding.code}`")
+        if self.config_alone:
+            hint = "download them; `day0 inspect` and `day0 plan-memory` need none"
+            raise Day0Error("the folder holds no weights", self.source.where, hint=hint)
 
     def inputs(self) -> list[Input]:
         """Files that were read: small ones by their content, shards by their headers."""
@@ -127,11 +135,19 @@ def weight_files(source: Source, index: Index | None, ledger: Ledger) -> list[st
         files = [name for name in present if NUMBERED.fullmatch(name)] or present
         _tell_gaps(files, ledger)
     if not files and index is None:
-        other = [name for kind in (".bin", ".gguf") for name in names if name.endswith(kind)]
-        found = "no safetensors file" + (f"; {other[0]} is there" if other else "")
-        hint = "convert the weights to safetensors" if other else "download the weights"
-        ledger.fail("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
+        other = other_weights(names)
+        if other:
+            found, hint = f"no safetensors file; {other[0]} is there", "convert the weights to safetensors"
+            ledger.fail("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
+        else:
+            found, hint = "none: figures are from the configuration alone", "download the weights to inspect them, and to run the model"
+            ledger.warn("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
     return source.present(files)
+
+
+def other_weights(names: Iterable[str]) -> list[str]:
+    """Files of weights in containers that are not read."""
+    return sorted(name for name in names if name.endswith((".bin", ".gguf", ".pt", ".pth")))
 
 
 def _tell_gaps(files: list[str], ledger: Ledger) -> None:
