@@ -24,9 +24,9 @@ def size_of(vision: Config, key: str, default: Any = REQUIRED, most: int = 1 << 
     return value
 
 
-def layers_of(vision: Config, key: str) -> int:
+def layers_of(vision: Config, key: str, default: int) -> int:
     """How many layers a tower has."""
-    return size_of(vision, key, most=1000)
+    return size_of(vision, key, default, most=1000)
 
 
 def thirds(suffix: str) -> tuple[Cut, ...]:

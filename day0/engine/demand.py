@@ -7,6 +7,7 @@ from typing import Any
 
 from day0.engine import footprint
 from day0.engine.release import Release
+from day0.spec import dtype as number
 from day0.spec.machine import Machine
 from day0.spec.reports.plan_memory import Capacity, CardRow, WorkloadRow
 
@@ -47,7 +48,10 @@ class Demand:
         model = self.release.model
         parts = footprint.activations(model, load.dtype, tokens=self.step_tokens, outputs=load.batch, context=load.context)
         encoder = model.encoder if load.vision else None
-        return max(sum(parts.values()), footprint.encoding(encoder, load.dtype, load.image_patches) if encoder else 0)
+        if encoder is None:
+            return sum(parts.values())
+        inserted = number.size(load.dtype, self.step_tokens * encoder.out * (1 + len(encoder.taps)))
+        return max(sum(parts.values()) + inserted, footprint.encoding(encoder, load.dtype, load.image_patches))
 
     @property
     def images(self) -> int:

@@ -26,19 +26,21 @@ def read(config: Config) -> Encoder | None:
         return None
     vision.book(IDLE, "nothing: it has no effect on the numbers")
     expect(vision, attention_bias=True, in_channels=3)
-    D, side, out, heads = (size_of(vision, key) for key in ("hidden_size", "patch_size", "out_hidden_size", "num_heads"))
+    D, side = size_of(vision, "hidden_size", 1024), size_of(vision, "patch_size", 14)
+    out, heads = size_of(vision, "out_hidden_size", 1536), size_of(vision, "num_heads", 16)
     merge, frames = size_of(vision, "spatial_merge_size", 2), size_of(vision, "temporal_patch_size", 2)
     norm = Norm(eps=vision.float("rms_norm_eps", 1e-5))
     act = replace(activation(vision.str("hidden_act", "silu")), limit=vision.float("swiglu_limit", 10.0))
     attention = VisionAttention(heads=heads, dim=D // heads, rope=read_axial(vision, D // heads, "rows, columns"), qk_norm=norm)
-    ffn, residual = DenseFfn(width=size_of(vision, "intermediate_size"), activation=act, bias=True), PreNorm(norm=norm)
+    ffn, residual = DenseFfn(width=size_of(vision, "intermediate_size", 4096), activation=act, bias=True), PreNorm(norm=norm)
+    width = size_of(vision, "projection_intermediate_size", 10240)
     connector = SquareProjector(
-        merge=merge, out=out, width=size_of(vision, "projection_intermediate_size"), activation=act, final=norm, norm=Norm(eps=1e-5, kind="layer"),
+        merge=merge, out=out, width=width, activation=act, final=norm, norm=Norm(eps=1e-5, kind="layer"),
         between=Activation(kind="gelu", gated=False),
     )  # fmt: skip
     return Encoder(
         hidden=D, patches=PatchEmbedding(side=side, frames=frames, bias=True, grid=None, merge=merge), connector=connector, out=out,
-        layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(layers_of(vision, "depth"))),
+        layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(layers_of(vision, "depth", 24))),
         token=config.int("image_token_id"), processor="glm5_next", side=side, frames=frames, merge=merge, squares=merge,
     )  # fmt: skip
 

@@ -17,7 +17,10 @@ from day0.spec.names import Names
 
 PREFIXES = ("vision_tower.", "mm_projector.", "model.vision_tower.", "model.mm_projector.")
 IDLE = ("_attn_implementation", "model_type", "mm_hidden_size", "text_hidden_size", "init_pos_emb_time", "pos_emb_time", "video_attn_type")
-SIZES = {"hidden_size": 1 << 16, "intermediate_size": 1 << 16, "num_hidden_layers": 1000, "num_attention_heads": 1 << 16}  # key → most
+SIZES = {  # key → (default, most)
+    "hidden_size": (1152, 1 << 16), "intermediate_size": (4304, 1 << 16), "num_hidden_layers": (27, 1000),
+    "num_attention_heads": (16, 1 << 16),
+}  # fmt: skip
 NORM = Norm(eps=1e-5, kind="layer")
 
 
@@ -28,7 +31,7 @@ def read(config: Config, out: int) -> Encoder | None:
         return None
     vision.book((*IDLE, *WRITTEN), "nothing: it has no effect on images")
     expect(vision, merge_type="sd2_tpool", mm_projector_type="patchmerger", pos_emb_type="divided_fixed", projector_hidden_act="gelu")
-    D, width, count, heads = (size(vision, key, most) for key, most in SIZES.items())
+    D, width, count, heads = (size(vision, key, *bounds) for key, bounds in SIZES.items())
     kernel, patch = vision.list("merge_kernel_size", [2, 2]), size_of(vision, "patch_size", 14)
     side = size_of(vision, vision.first("init_pos_emb_height", "pos_emb_height"), 64)
     merge = kernel[0] if kernel and type(kernel[0]) is int else 0
@@ -52,9 +55,9 @@ def read(config: Config, out: int) -> Encoder | None:
     )  # fmt: skip
 
 
-def size(vision: Config, key: str, most: int) -> int:
+def size(vision: Config, key: str, default: int, most: int) -> int:
     """As released, "vt_hidden_size", or as transformers writes it; both may stand there."""
-    found = size_of(vision, vision.first(f"vt_{key}", key), most=most)
+    found = size_of(vision, vision.first(f"vt_{key}", key), default, most)
     vision.book((key,), "nothing: the release's own spelling says it")
     return found
 

@@ -29,15 +29,15 @@ def read(config: Config) -> Encoder | None:
         return None
     vision.book(IDLE, "nothing: it has no effect on the numbers")
     expect(vision, in_channels=3)
-    D, heads, out = (size_of(vision, key) for key in ("hidden_size", "num_heads", "out_hidden_size"))
+    D, heads, out = size_of(vision, "hidden_size", 1152), size_of(vision, "num_heads", 16), size_of(vision, "out_hidden_size", 3584)
     patch, merge, frames = size_of(vision, "patch_size", 16), size_of(vision, "spatial_merge_size", 2), size_of(vision, "temporal_patch_size", 2)
-    places, count = size_of(vision, "num_position_embeddings", 2304, most=1 << 24), layers_of(vision, "depth")
+    places, count = size_of(vision, "num_position_embeddings", 2304, most=1 << 24), layers_of(vision, "depth", 27)
     grid = PositionGrid(side=isqrt(places), kernel="bilinear", corners=True)
     act, tapped = activation(vision.str("hidden_act", "gelu_pytorch_tanh"), gated=False), vision.list("deepstack_visual_indexes", [8, 16, 24])
     if grid.side**2 != places or any(type(i) is not int or not 0 <= i < count for i in tapped) or len(set(tapped)) < len(tapped):
         raise Day0Error("positions that are no square, or taps after layers that are not there", config.path, hint="deepstack_visual_indexes")
     attention = VisionAttention(heads=heads, dim=D // heads, rope=read_axial(vision, D // heads, "rows, columns"))
-    ffn = DenseFfn(width=size_of(vision, "intermediate_size"), activation=act, bias=True)
+    ffn = DenseFfn(width=size_of(vision, "intermediate_size", 4304), activation=act, bias=True)
     merger = PatchMerger(merge=merge, ordered=True, norm=NORM, joined=False, activation=activation("gelu", gated=False), out=out)
     return Encoder(
         hidden=D, patches=PatchEmbedding(side=patch, frames=frames, bias=True, grid=grid, merge=merge), connector=merger, out=out,

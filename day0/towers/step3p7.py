@@ -16,7 +16,7 @@ from day0.spec.names import Names
 
 OWN = ("vision_model.", "vit_large_projector.", "multi_modal_projector.")
 PREFIXES = (*OWN, *(f"model.{prefix}" for prefix in OWN))
-SIZES = (("width", "hidden_size"), ("heads", "num_attention_heads"))
+SIZES = {("width", "hidden_size"): 1536, ("heads", "num_attention_heads"): 16}  # spellings → default
 IDLE = ("ls_init_value", "layer_scale_init_value", "max_position_embeddings", "intermediate_size", "model_type", "attention_dropout")
 QUICK = Activation(kind="silu", alpha=1.702, gated=False)  # the approximation of GELU that CLIP uses
 
@@ -27,8 +27,8 @@ def read(config: Config, out: int) -> Encoder | None:
     if not vision.data:
         return None
     vision.book(IDLE, "nothing: other keys say it, or it has no effect on the numbers")
-    D, heads = (size_of(vision, vision.first(*keys)) for keys in SIZES)
-    count, patch = layers_of(vision, vision.first("layers", "num_hidden_layers")), size_of(vision, "patch_size", 14)
+    D, heads = (size_of(vision, vision.first(*keys), default) for keys, default in SIZES.items())
+    count, patch = layers_of(vision, vision.first("layers", "num_hidden_layers"), 47), size_of(vision, "patch_size", 14)
     places = max(1, size_of(vision, "image_size", 728) // patch)
     ratio = vision.float("mlp_ratio", 8960 / 1536)
     if not 0 < ratio < 1000:
