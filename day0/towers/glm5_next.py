@@ -41,7 +41,7 @@ def read(config: Config) -> Encoder | None:
     return Encoder(
         hidden=D, patches=PatchEmbedding(side=side, frames=frames, bias=True, grid=None, merge=merge), connector=connector, out=out,
         layers=tuple(Layer(index=i, mixer=attention, ffn=ffn, residual=residual) for i in range(layers_of(vision, "depth", 24))),
-        token=config.int("image_token_id"), processor="glm5_next", side=side, frames=frames, merge=merge, squares=merge,
+        token=config.int("image_token_id", 154854), processor="glm5_next", side=side, frames=frames, merge=merge, squares=merge,
     )  # fmt: skip
 
 
