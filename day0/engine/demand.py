@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -14,8 +15,8 @@ from day0.engine.shard import Cut
 from day0.spec import dtype as number
 from day0.spec.machine import Machine
 from day0.spec.placement import ONE_CARD, Placement
-from day0.spec.reports.plan_memory import Capacity, CardRow, WorkloadRow
 from day0.spec.registry import formats
+from day0.spec.reports.plan_memory import Capacity, CardRow, WorkloadRow
 from day0.spec.rules import GIB, Band
 
 
@@ -40,7 +41,7 @@ class Demand:
         """Layers of each stage of the pipeline; the first stages have one more where they do not come out even."""
         count, pp = len(self.release.model.layers), self.placement.pp
         starts = [stage * (count // pp) + min(stage, count % pp) for stage in range(pp + 1)]
-        return [range(start, end) for start, end in zip(starts, starts[1:], strict=False)]
+        return [range(start, end) for start, end in pairwise(starts)]
 
     @cached_property
     def kinds(self) -> list[int]:
@@ -90,7 +91,8 @@ class Demand:
         """Bytes on one card that packed weights are decoded into."""
         if self.workload.engine != "day0":
             return 0
-        return footprint.workspace(self.release, self.workload.dtype, lambda located: self.cut.shape(located.spec, None, 1))
+        layers, ends, hidden = self.inventory.layers, self.inventory.ends, self.release.model.hidden
+        return footprint.most_decoded(layers, ends, hidden, self.workload.dtype, lambda located: self.cut.shape(located.spec, None, 1))
 
     @property
     def sequences(self) -> int:
@@ -112,7 +114,8 @@ class Demand:
         """What one step computes, on one card, by what it is for."""
         load = self.workload
         sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
-        return transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules)
+        layers = [layer for layer, _ in self.inventory.layers]
+        return transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
 
     @property
     def activations(self) -> int:
@@ -128,8 +131,9 @@ class Demand:
         """State of one card of a stage when its sequences have `pages` pages."""
         load, rules, arch = self.workload, self.rules, self.machine.card.arch
         extra = self._predicted if load.prediction and stage == self.placement.pp - 1 else 0
-        found = entries.layers(self.release.model, self.stages[stage], rules, load.dtype, extra)
-        return [entries.pool(layer, spec, load, rules, arch, self.placement, pages) for layer, spec in found]
+        found = [self.inventory.state(index, rules.index.on_all_layers) for index in self.stages[stage]]
+        found += [self.inventory.state(len(self.release.model.layers) - 1, rules.index.on_all_layers)] * extra
+        return [entries.pool(layer, spec, load, rules, arch, self.placement, pages) for layer, kept in found for spec in kept]
 
     @property
     def _predicted(self) -> int:
@@ -142,9 +146,10 @@ class Demand:
 
     def _line(self, stage: int) -> tuple[Callable[[int], int], int]:
         """(pages → bytes of the state that grows, bytes of the rest)."""
-        fixed = sum(pool.bytes for pool in self.pools(0, stage))
-        whole = sum(pool.entry_bytes * pool.entries for pool in self.pools(1, stage) if pool.spec.grows and pool.spec.heads)
-        shared = sum(pool.entry_bytes * pool.entries for pool in self.pools(1, stage) if pool.spec.grows and not pool.spec.heads)
+        pools = self.pools(1, stage)
+        fixed = sum(pool.bytes for pool in pools if not pool.spec.grows)
+        whole = sum(pool.bytes for pool in pools if pool.spec.grows and pool.spec.heads)
+        shared = sum(pool.bytes for pool in pools if pool.spec.grows and not pool.spec.heads)
         cp = self.placement.cp
         return (lambda pages: pages * whole + -(-pages // cp) * shared), fixed
 
@@ -161,9 +166,14 @@ class Demand:
             "workspace": self.workspace,
             "collectives": sum(self.collectives.values()),
         }
-        low, margin = self.margin(sizes, "p50"), self.margin(sizes, "p95")
-        free = self.machine.card.memory - sum(sizes.values())
-        return CardRow(**sizes, margin=margin, free=free - margin, margin_p50=low, free_p50=free - low)
+        margin = self.margin(sizes, "p95")
+        return CardRow(**sizes, margin=margin, free=self.machine.card.memory - sum(sizes.values()) - margin)
+
+    def band(self) -> dict[str, int]:
+        """Margin and what is left of the fullest card, usually and 19 times of 20."""
+        card = self.card()
+        low = self.margin(card.model_dump(exclude={"margin", "free"}), "p50")
+        return {"margin_p50": low, "margin_p95": card.margin, "free_p50": card.free + card.margin - low, "free_p95": card.free}
 
     @cached_property
     def _weights(self) -> list[dict[str, int]]:
@@ -255,6 +265,11 @@ class Demand:
         largest = max((sum(bank.values()) for bank in self.inventory.banks), default=0)
         transient = int(self.rules.repack * largest / self.placement.stage) if self.repacks else 0
         return {"peak": card.weights + transient, "transient": transient, "steady": card.needed - card.margin}
+
+    @property
+    def context(self) -> int:
+        """Bytes of a card that the process takes before anything is loaded."""
+        return int(self.rules.context_gib.p50 * GIB)
 
     @property
     def repacks(self) -> bool:

@@ -1,10 +1,8 @@
 """What one card holds of the state: entries in the type that was asked for, heads and tokens cut as the placement says. Needs no torch."""
 
-from collections.abc import Iterator, Sequence
-
 from day0.engine.footprint import layer_state, pages_for
 from day0.spec import dtype as number
-from day0.spec.model import Layer, Model
+from day0.spec.model import Layer
 from day0.spec.placement import Placement
 from day0.spec.record import record
 from day0.spec.reports.plan_memory import WorkloadRow
@@ -29,17 +27,6 @@ class Pool:
     def bytes(self) -> int:
         """Bytes of the pool."""
         return self.entry_bytes * self.entries * self.count
-
-
-def layers(model: Model, wanted: Sequence[int], rules: Rules, dtype: str, prediction: int = 0) -> Iterator[tuple[Layer, StateSpec]]:
-    """State of these layers, and of prediction layers, which keep what the last layer of the stack keeps."""
-    stack = [model.layers[index] for index in wanted] + [model.layers[-1]] * prediction
-    for layer in stack:
-        for spec in layer_state(layer, dtype):
-            yield layer, spec
-        if rules.index.on_all_layers and layer.index_source is not None:
-            source = model.layers[layer.index_source]
-            yield from ((layer, spec) for spec in layer_state(source, dtype) if spec.use == "index")
 
 
 def entry_bytes(layer: Layer, spec: StateSpec, load: WorkloadRow, rules: Rules, arch: str, tp: int) -> int:

@@ -168,23 +168,22 @@ def pages_for(tokens: int, page_size: int) -> int:
     return -(-tokens // page_size)
 
 
-def workspace(release: Release, dtype: str, shape_of: ShapeOf | None = None) -> int:
-    """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs.
-
-    `shape_of` gives the shape of a weight on one card where that holds less than the whole.
-    """
-    shape_of = shape_of or (lambda located: located.spec.shape)
-    found: dict[object, int] = {}
-    for layer in release.model.layers:
-        weights = release.layer(layer.index)
-        key = (layer.mixer, layer.ffn, tuple((name, located.pieces[0][1].format) for name, located in weights.items()))
-        if key not in found:
-            found[key] = _decoded(weights, layer, release.model.hidden, dtype, shape_of)
-    ends = [aligned(number.size(dtype, prod(shape_of(located)))) for located in release.ends().values() if _packed(located)]
-    return max([0, *found.values(), *ends])
+def workspace(release: Release, dtype: str) -> int:
+    """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
+    layers = [(layer, release.layer(layer.index)) for layer in release.model.layers]
+    return most_decoded(layers, release.ends(), release.model.hidden, dtype, lambda located: located.spec.shape)
 
 
-def _decoded(weights: dict[str, Located], layer: Layer, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
+def most_decoded(
+    layers: Iterable[tuple[Layer, Mapping[str, Located]]], ends: Mapping[str, Located], hidden: int, dtype: str, shape_of: ShapeOf
+) -> int:  # fmt: skip
+    """The same for these layers; `shape_of` gives the shape of a weight on one card."""
+    needs = [_decoded(weights, layer, hidden, dtype, shape_of) for layer, weights in layers]
+    whole = [aligned(number.size(dtype, prod(shape_of(located)))) for located in ends.values() if _packed(located)]
+    return max([0, *needs, *whole])
+
+
+def _decoded(weights: Mapping[str, Located], layer: Layer, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
     most = 0
     for place, part in layer.parts():
         for phase in PHASES:

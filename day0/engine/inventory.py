@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 
-from day0.engine.footprint import at_rest
+from day0.engine.footprint import at_rest, layer_state
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
 from day0.spec.format import Stored
-from day0.spec.model import TensorSpec
+from day0.spec.model import Layer, TensorSpec
 from day0.spec.names import Piece
 from day0.spec.registry import parts
+from day0.spec.state import StateSpec
 
 BEFORE = re.compile(r"^(?:.*?\.)?layers\.\d+\.")  # of a layer's tensors in a checkpoint
 Weights = Mapping[str, Located]
@@ -26,6 +27,7 @@ class Inventory:
         self.kinds: list[Weights] = []  # one layer of each kind
         self.kind_of: list[int] = []  # layer → its kind
         self.ends: Weights = release.ends()
+        self._state: dict[tuple[int, bool], tuple[Layer, list[StateSpec]]] = {}
         self.towers = {name: sum(release.checkpoint.stored[each].bytes for each in names) for name, names in release.towers.items()}
         seen: dict[object, int] = {}
         for layer in release.model.layers:
@@ -51,6 +53,23 @@ class Inventory:
         return max((each.spec.shape[0] for weights in self.kinds for each in weights.values() if each.spec.role == "expert"), default=0)
 
     @cached_property
+    def layers(self) -> list[tuple[Layer, Weights]]:
+        """One layer of each kind, and its weights."""
+        stack = self.release.model.layers
+        return [(stack[self.kind_of.index(kind)], weights) for kind, weights in enumerate(self.kinds)]
+
+    def state(self, index: int, keys: bool) -> tuple[Layer, list[StateSpec]]:
+        """What a layer keeps; with `keys`, its own index keys also where it reuses the choice of another layer."""
+        if (index, keys) not in self._state:
+            model = self.release.model
+            layer = model.layers[index]
+            kept = list(layer_state(layer, self.dtype))
+            if keys and layer.index_source is not None:
+                kept += [spec for spec in layer_state(model.layers[layer.index_source], self.dtype) if spec.use == "index"]
+            self._state[index, keys] = (layer, kept)
+        return self._state[index, keys]
+
+    @cached_property
     def banks(self) -> list[dict[str, int]]:
         """Kind of layer → bytes of the two tensors that engines keep its routed experts in: what reads the input, and what gives the output."""
         found = []
@@ -67,8 +86,7 @@ class Inventory:
     def absorbed(self) -> list[frozenset[str]]:
         """Kind of layer → weights that decoding reads in another order than prefill."""
         found = []
-        for kind in range(len(self.kinds)):
-            layer = self.release.model.layers[self.kind_of.index(kind)]
+        for layer, _ in self.layers:
             sites = (
                 (place, site)
                 for place, part in layer.parts()
@@ -94,11 +112,13 @@ class Inventory:
             if twin is not None and len(stored) == len(twin.pieces):
                 located[place] = Located(name=place, spec=twin.spec, pieces=tuple(stored))
             else:
-                located |= {one.name: _whole(piece, one) for piece, one in stored}
+                located |= {one.name: _whole(piece, one, self.ends.get("embed")) for piece, one in stored}
         return located
 
 
-def _whole(piece: Piece, stored: Stored) -> Located:
-    """A weight that no declaration speaks of: every card holds it."""
+def _whole(piece: Piece, stored: Stored, table: Located | None) -> Located:
+    """A weight that no declaration speaks of: cut like the table of the vocabulary where it has its shape, else whole on every card."""
     spec = TensorSpec(name=stored.name, axes="", shape=stored.shape, role="linear")
+    if table is not None and stored.shape == table.spec.shape:
+        spec = replace(table.spec, name=stored.name)
     return Located(name=stored.name, spec=spec, pieces=((replace(piece, expert=None, cut=None), stored),))

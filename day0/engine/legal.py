@@ -1,9 +1,11 @@
 """Whether a model can be cut as a placement says, on the machine's cards: all violated rules at once. Needs no torch."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from day0.engine.demand import Demand
 from day0.engine.shard import Problem
+from day0.spec.finding import Finding
 from day0.spec.machine import Machine
 from day0.spec.placement import Placement
 
@@ -17,6 +19,26 @@ def problems(demand: Demand) -> list[Problem]:
         Problem(rule=rule, subject=", ".join(dict.fromkeys(subjects)), expected=expected, found=asked)
         for (rule, expected, asked), subjects in found.items()
     ]
+
+
+def found(demand: Demand, code: str, *rules: str) -> Iterator[Finding]:
+    """Findings of a check on violated rules, with what is legal on as many cards."""
+    broken = [problem for problem in problems(demand) if problem.rule in rules]
+    hint = ways(demand) if broken else ""
+    for problem in broken:
+        yield Finding(code=code, status="fail", subject=problem.subject, expected=problem.expected, found=problem.found, hint=hint)
+
+
+def ways(demand: Demand) -> str:
+    """Legal ways to use as many cards, were nothing fixed: by ranks, by stages, and with experts held twice."""
+    count, experts = demand.placement.cards, demand.inventory.experts
+    tries = [Placement(tp=tp, dp=count // tp, ep=ep) for tp in range(count, 0, -1) if count % tp == 0 for ep in (count, 1)]
+    tries += [Placement(dp=count, ep=count, redundant=-experts % count), Placement(pp=count)]
+    machine = replace(demand.machine, cards=max(count, demand.machine.cards))
+    legal = [place for place in tries if not problems(Demand(demand.release, demand.workload, machine, place, demand.inventory))]
+    lesser = next((tp for tp in range(count - 1, 0, -1) if not problems(demand.placed(Placement(tp=tp)))), 1)
+    named = "; ".join(str(place) for place in dict.fromkeys(legal)) or "nothing"
+    return f"legal on {count} cards: {named}; on fewer: tp {lesser}"
 
 
 def _weights(demand: Demand) -> Iterator[Problem]:

@@ -37,6 +37,14 @@ def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
     return None
 
 
+def least_count(demand: Demand) -> int:
+    """Cards of the smallest legal plan that fits; where there is none, those that the bytes alone would need."""
+    if demand.card().free >= 0 and not problems(demand):
+        return demand.placement.cards
+    found = least(demand, {})
+    return found.placement.cards if found else demand.least_cards()
+
+
 def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[int]:
     """Numbers of cards to try, from small to large: parts of a node that divide it, then whole nodes."""
     node = machine.cards_per_node
@@ -77,7 +85,7 @@ def placements(demand: Demand, count: int, fixed: Mapping[str, int]) -> Iterator
             dp = stage // tp
             if fixed.get("dp", dp) != dp or ("tp" not in fixed and tp > node):
                 continue
-            spreads = [fixed["ep"]] if "ep" in fixed else sorted({1, stage} if experts else {1})
+            spreads = [fixed["ep"]] if "ep" in fixed else [stage] if experts % stage == 0 < experts else [1]
             shares = [fixed["cp"]] if "cp" in fixed else sorted({1, tp})
             yield from (
                 Placement(tp=tp, ep=ep, pp=pp, dp=dp, cp=cp, redundant=fixed.get("redundant", 0)) for ep in spreads for cp in shares

@@ -1,7 +1,7 @@
 """What one card holds of the weights: each tensor cut as its declaration says, laid out as the engine does. Needs no torch."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from day0.engine import footprint
@@ -39,6 +39,8 @@ class Cut:
     def parts(self, located: Located, dtype: str) -> list[footprint.Part]:
         """(part, type, shape) of a weight as one card holds it."""
         spec, rest = located.spec, footprint.at_rest(located, dtype)
+        if self.rules.as_stored and spec.precision == "float32":
+            rest = [(part, kind if part else located.pieces[0][1].parts["data"].dtype, shape) for part, kind, shape in rest]
         if self.whole and not self.rules.padding:
             return rest
         padding = self.padding(located)
@@ -143,22 +145,29 @@ def grain(located: Located, part: str, shape: tuple[int, ...]) -> list[tuple[int
     turned = formats().get(stored.format).turned != bool(piece.cut and piece.cut.transpose)
     order = (lead + 1, lead) if turned else (lead, lead + 1)
     inner = shape[lead:]
-    axes = [next((axis for axis in order if spec[axis] == inner[0]), -1)] if len(inner) == 1 else [*order, *[-1] * (len(inner) - 2)][: len(inner)]
-    steps = [_step(spec[axis], size, stored.block, axis - lead if part == "scale" else None) if axis >= 0 else 0 for axis, size in zip(axes, inner, strict=True)]
-    return [(axis, 1) for axis in range(lead)] + [(axis, step) if step else (-1, 1) for axis, step in zip(axes, steps, strict=True)]
+    axes = [*order, *[-1] * (len(inner) - 2)][: len(inner)]
+    if len(inner) == 1:
+        axes = [next((axis for axis in order if spec[axis] == inner[0]), -1)]
+    found = [(axis, 1) for axis in range(lead)]
+    for axis, size in zip(axes, inner, strict=True):
+        block = stored.block[axis - lead] if part == "scale" and axis >= 0 and len(stored.block) > axis - lead else 0
+        step = _step(spec[axis], size, block) if axis >= 0 else 0
+        found.append((axis, step) if step else (-1, 1))
+    return found
 
 
-def _step(elements: int, size: int, block: tuple[int, ...], axis: int | None) -> int:
+def _step(elements: int, size: int, block: int) -> int:
     """Elements in one step of an axis of `size` that runs along `elements`; 0 where one entry serves all."""
-    if size <= 1 < elements:
+    if size <= 1 < elements and block < elements:
         return 0
-    if axis is not None and len(block) > axis and -(-elements // block[axis]) == size:
-        return block[axis]
-    return -(-elements // size)
+    return block if block and -(-elements // block) == size else -(-elements // size)
 
 
 def _scaled(shape: tuple[int, ...], axes: list[tuple[int, int]], whole: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(size if axis < 0 or target[axis] == whole[axis] else -(-target[axis] // step) for size, (axis, step) in zip(shape, axes, strict=True))
+    def along(size: int, axis: int, step: int) -> int:
+        return size if axis < 0 or target[axis] == whole[axis] else -(-target[axis] // step)
+
+    return tuple(along(size, axis, step) for size, (axis, step) in zip(shape, axes, strict=True))
 
 
 def _up(size: int, multiple: int) -> int:

@@ -1,9 +1,11 @@
 """What one card holds only while a step runs, and what talking to other cards takes. Needs no torch."""
 
+from collections.abc import Iterable, Sequence
+
 from day0.engine.footprint import aligned
 from day0.engine.rules import named_rules
 from day0.spec import dtype as number
-from day0.spec.model import Model, PartSpec, TensorSpec
+from day0.spec.model import Layer, Model, PartSpec, TensorSpec
 from day0.spec.ops import Site
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.record import record
@@ -30,12 +32,16 @@ class Step:
 
 
 def activations(
-    model: Model, dtype: str, *, tokens: int, outputs: int, context: int, place: Placement = ONE_CARD, rules: Rules | None = None
+    model: Model, dtype: str, *, tokens: int, outputs: int, context: int, place: Placement = ONE_CARD, rules: Rules | None = None,
+    layers: Sequence[Layer] = (),
 ) -> dict[str, int]:  # fmt: skip
-    """Peak bytes on one card of a step of `tokens` tokens, `outputs` of them with logits, by what they are for."""
+    """Peak bytes on one card of a step of `tokens` tokens, `outputs` of them with logits, by what they are for.
+
+    `layers` are one of each kind where they are known; without, all of the model's.
+    """
     step = Step(dtype=dtype, tokens=tokens, context=context, place=place, rules=rules or named_rules())
     streams = max((getattr(layer.residual, "streams", 1) for layer in model.layers), default=1)
-    kinds = {part for layer in model.layers for _, part in layer.parts()}
+    kinds = {id(part): part for layer in layers or model.layers for _, part in layer.parts()}.values()
     rows = -(-model.vocab // place.tp)
     return {
         "stream": step.bytes((2 * streams + 2) * tokens * model.hidden),
@@ -79,7 +85,7 @@ def _experts(site: Site, step: Step) -> int:
     return step.bytes(max(tokens, copies) * (3 * F + 2 * site.D))
 
 
-def _choice(kinds: set[PartSpec], D: int, step: Step) -> dict[str, int]:
+def _choice(kinds: Iterable[PartSpec], D: int, step: Step) -> dict[str, int]:
     """Scores of all tokens that may be chosen, and the keys that are gathered for them."""
     index = step.rules.index
     sites = [site for part in kinds for site in parts().get(part.kind).sites(part, D, "prefill")]

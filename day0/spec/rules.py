@@ -88,6 +88,7 @@ class Rules(Strict):
     vocab_multiple: int = Field(default=1, ge=1, description="rows of a rank's share of the vocabulary are a multiple of it")
     vision: bool = Field(default=True, description="towers of other modalities are loaded unless told otherwise")
     absorbed: bool = Field(default=False, description="latent attention keeps the expansion of the latent once more, in the compute type")
+    as_stored: bool = Field(default=False, description="plain weights keep the type they are released in")
     permutes: bool = Field(default=True, description="tokens are copied once for each expert that they go to")
     padding: list[Padding] = Field(default_factory=list, description="the first that holds counts")
     residual: list[Residual] = Field(default_factory=list, description="the first that holds counts")

@@ -33,7 +33,7 @@ class Workload:
     host_memory: int | None = None  #: bytes of the host's memory that weights may take
 
 
-KV_DTYPES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "float16": "float16", "float32": "float32", "fp8": "fp8", "int8": "int8"}
+KV_DTYPES = {"bf16": "bfloat16", "fp16": "float16", **{name: name for name in ("bfloat16", "float16", "float32", "fp8", "int8")}}
 
 
 def kv_type(name: str) -> str:

@@ -6,7 +6,7 @@ from math import ceil
 
 from day0.engine.demand import Demand
 from day0.engine.entries import Pool
-from day0.engine.footprint import Buffer, buffer
+from day0.engine.footprint import Buffer
 from day0.engine.inventory import Weights
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.reports.plan_memory import State, StatePool, TensorGroup, WeightPool
@@ -58,17 +58,17 @@ def _whole(demand: Demand) -> tuple[Counter[str], Counter[str], Counter[str]]:
     held: Counter[str] = Counter()
     tensors: Counter[str] = Counter()
     stored: Counter[str] = Counter()
-    inventory, load = demand.inventory, demand.workload
+    inventory, load, alone = demand.inventory, demand.workload, demand.placed(ONE_CARD).cut
     counts = Counter(inventory.kind_of)
     for weights, times in [*((inventory.kinds[kind], times) for kind, times in counts.items()), (inventory.ends, 1)]:
-        for role, size in _roles(buffer(weights, load.dtype), weights).items():
+        for role, size in _roles(alone.buffer(weights), weights).items():
             held[role] += size * times
         for located in weights.values():
             tensors[located.spec.role] += times
             stored[located.spec.role] += times * sum(weight.bytes for _, weight in located.pieces)
     if load.prediction:
         prediction = inventory.prediction
-        held["prediction"], tensors["prediction"] = buffer(prediction, load.dtype).bytes, len(prediction)
+        held["prediction"], tensors["prediction"] = alone.buffer(prediction).bytes, len(prediction)
         stored["prediction"] = sum(demand.release.checkpoint.stored[name].bytes for name in demand.release.prediction)
     if load.vision:
         held["towers"] = stored["towers"] = sum(inventory.towers.values())

@@ -23,6 +23,7 @@ from day0.spec.reports.base import FindingRow
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.plan_memory import (
     Alternative,
+    Band,
     Load,
     MachineRow,
     ModelRow,
@@ -63,8 +64,11 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         model=ModelRow(name=release.name, folder=str(release.folder.resolve()), family=release.model.family, context=release.model.context),
         machine=MachineRow.of(demand.machine),
         workload=demand.workload,
-        cards=demand.placement.cards if fits else least_cards(demand, fixed),
+        cards=search.least_count(demand),
         placement=PlacementRow.of(demand.placement),
+        cp=demand.placement.cp,
+        redundant_experts=demand.placement.redundant,
+        band=Band(**demand.band()),
         per_card=list(demand.cards()),
         weights=bill.pools(demand),
         groups=bill.groups(demand),
@@ -85,12 +89,6 @@ def degrees(workload: Workload) -> dict[str, int]:
     """The degrees of parallelism that were asked for."""
     asked = {name: getattr(workload, name) for name in ("tp", "ep", "pp", "dp", "cp")}
     return {name: degree for name, degree in asked.items() if degree} | ({"redundant": workload.redundant} if workload.redundant else {})
-
-
-def least_cards(demand: Demand, fixed: dict[str, int]) -> int:
-    """Cards that would hold it: of the smallest legal plan, else by bytes alone."""
-    found = search.least(demand, {name: degree for name, degree in fixed.items() if name == "redundant"})
-    return found.placement.cards if found else demand.least_cards()
 
 
 def alternatives(demand: Demand, fixed: dict[str, int]) -> Iterator[Alternative]:

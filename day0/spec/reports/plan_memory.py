@@ -84,17 +84,11 @@ class PlacementRow(Strict):
     ep: int = Field(description="expert-parallel ranks")
     pp: int = Field(description="pipeline stages")
     dp: int = Field(description="replicas of attention that share the experts")
-    cp: int = Field(default=1, description="ranks that share the tokens of replicated state")
-    redundant: int = Field(default=0, description="experts that are held a second time")
 
     @classmethod
     def of(cls, place: Placement) -> Self:
         """The row that describes a placement."""
-        return cls(**vars(place))
-
-    def placement(self) -> Placement:
-        """The placement that the row describes."""
-        return Placement(**self.model_dump())
+        return cls(tp=place.tp, ep=place.ep, pp=place.pp, dp=place.dp)
 
 
 class CardRow(Strict):
@@ -107,8 +101,6 @@ class CardRow(Strict):
     collectives: int = Field(description="buffers of communication between cards, bytes")
     margin: int = Field(description="kept free for the runtime, the allocator and what is not counted, bytes")
     free: int = Field(description="what is left, bytes; negative is the shortage")
-    margin_p50: int = Field(default=0, description="the middle of what the margin stands for, bytes; the margin itself is enough 19 times of 20")
-    free_p50: int = Field(default=0, description="what is left with that, bytes")
 
     @property
     def needed(self) -> int:
@@ -132,7 +124,7 @@ class TensorGroup(Strict):
     bytes: int = Field(description="in memory when all are there, in the type they rest in, alignment included, bytes")
     residency: Residency = Field(description="resident: kept in memory; streamed: read when their layer runs")
     per_card: int = Field(default=0, description="of `bytes`, on the card that has most of this role, bytes")
-    copies: float = Field(default=1, description="`bytes` by those of one card that holds everything: copies, padding included")
+    copies: float = Field(default=1, description="`bytes` by those of one card that holds everything: how often the cards hold it, cuts rounded up")
 
 
 class StatePool(Strict):
@@ -166,6 +158,15 @@ class Part(Strict):
 
     name: str = Field(description="what it is for")
     bytes: int = Field(description="on one card, bytes")
+
+
+class Band(Strict):
+    """How sure the fullest card's figures are: half of all runs, and 19 of 20, need no more."""
+
+    margin_p50: int = Field(description="runtime, allocator and what is not counted, bytes")
+    margin_p95: int = Field(description="the same; what is kept free, bytes")
+    free_p50: int = Field(description="what is left, bytes; negative is the shortage")
+    free_p95: int = Field(description="the same, bytes")
 
 
 class Load(Strict):
@@ -233,6 +234,9 @@ class PlanMemoryReport(Report):
     workload: WorkloadRow = Field(description="what the engine obeys")
     cards: int = Field(description="cards that the plan uses; when it does not fit: cards whose memory would hold its bytes, at the least")
     placement: PlacementRow = Field(description="how the model is cut")
+    cp: int = Field(default=1, description="ranks of tp that share the tokens of replicated state")
+    redundant_experts: int = Field(default=0, description="experts that are held a second time")
+    band: Band | None = Field(default=None, description="how sure it is")
     per_card: list[CardRow] = Field(description="one for each card that the plan uses")
     weights: list[WeightPool] = Field(description="allocations of weights; their bytes add up to the weights of the cards")
     groups: list[TensorGroup] = Field(description="weights by role; when all are resident, their bytes add up to the weights of the cards")
