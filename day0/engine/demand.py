@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from day0.engine import entries, footprint, transient
-from day0.engine.entries import Pool
+from day0.engine.entries import Pool, printed_tokens
 from day0.engine.inventory import Inventory
 from day0.engine.release import Located, Release
 from day0.engine.rules import named_rules
@@ -257,7 +257,9 @@ class Demand:
     def capacity(self) -> Capacity:
         """How far each quantity goes with the others held."""
         tokens = self.workload.page_size * self.placement.dp * largest(lambda pages: self.card(pages).free >= 0)
-        return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch())
+        card = self.card()
+        printed = printed_tokens(self.pools(1), max(0, card.free + card.state)) if self.rules.page_groups else None
+        return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch(), printed_tokens=printed)
 
     def load(self) -> dict[str, int]:
         """The fullest card while weights are read: what they take, what laying experts out anew takes beside them, and both with a step."""

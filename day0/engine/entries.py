@@ -1,5 +1,8 @@
 """What one card holds of the state: entries in the type that was asked for, heads and tokens cut as the placement says. Needs no torch."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from day0.engine.footprint import layer_state, pages_for
 from day0.spec import dtype as number
 from day0.spec.model import Layer
@@ -58,3 +61,21 @@ def once(spec: StateSpec, load: WorkloadRow, rules: Rules) -> int:
         return 1
     ring = spec.ring(load.chunk, load.context)
     return (pages_for(ring, load.page_size) + rules.window_pages) * load.page_size if rules.window_pages else ring
+
+
+def printed_tokens(pools: Sequence[Pool], room: int) -> int:
+    """Tokens that an engine states for `room` bytes when layers get pages in groups, and all groups are as large as the rarest kind.
+
+    A page is as large as the growth of one layer; layers whose state does not grow get such pages too, so that fewer tokens are stated
+    than fit. `pools` are those of one page, layer by layer.
+    """
+    counts = Counter(pool.spec.grows for pool in pools if pool.spec.name == _first(pools, pool.spec.grows))
+    token = sum(pool.entry_bytes // pool.spec.every for pool in pools if pool.spec.grows) // max(1, counts[True])
+    rarest = min(counts.values(), default=1)
+    groups = sum(-(-count // rarest) for count in counts.values())
+    return room // max(1, groups * rarest * token)
+
+
+def _first(pools: Sequence[Pool], grows: bool) -> str:
+    """Name of the first piece of state of its kind: each layer has it once."""
+    return next(pool.spec.name for pool in pools if pool.spec.grows == grows)

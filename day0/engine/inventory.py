@@ -97,8 +97,14 @@ class Inventory:
 
     @cached_property
     def prediction(self) -> Weights:
-        """Weights of extra prediction layers, cut like those that have their name in the last layer of the stack; others are whole."""
+        """Weights of extra prediction layers, cut like those that have their name in the last layer of the stack; others are whole.
+
+        Where there are no weights to read, each is the last layer once more.
+        """
         last = self.release.layer(len(self.release.model.layers) - 1)
+        if self.release.checkpoint.config_alone:
+            count = self.release.model.prediction.count if self.release.model.prediction else 0
+            return {f"prediction.{index}.{name}": located for index in range(count) for name, located in last.items()}
         like = {BEFORE.sub("", stored.name): (name, piece) for name, located in last.items() for piece, stored in located.pieces}
         found: dict[str, list[tuple[Piece, str]]] = {}
         for source in self.release.prediction:

@@ -13,7 +13,8 @@ def offload(demand: Demand, host: int | None) -> Offload:
     cards, short = demand.placement.cards, max(0, -demand.card().free)
     banks = [demand.inventory.banks[kind] for kind in demand.inventory.kind_of]
     whole, largest = sum(sum(bank.values()) for bank in banks), max((sum(bank.values()) for bank in banks), default=0)
-    moved = cards * short + largest  # one layer of experts passes through the cards
+    share = 1 + demand.rules.slack.p95 + (demand.residual.p95 if demand.residual else 0)
+    moved = cards * ceil(short / share) + largest  # the margin shrinks with them; one layer of experts passes through the cards
     if not short:
         return Offload(feasible=True, tiers=[])
     if moved > whole:

@@ -217,6 +217,7 @@ class Capacity(Strict):
     tokens: int = Field(description="tokens of all sequences together that the free memory and the planned pages hold; whole pages")
     max_context: int = Field(description="longest context at batch 1 that fits in memory, tokens; the release may be made for less")
     max_batch: int = Field(description="largest batch at the planned context that fits")
+    printed_tokens: int | None = Field(default=None, description="tokens that the engine's own log will state; null where it has no such line")
 
 
 class PlanMemoryReport(Report):
