@@ -35,7 +35,9 @@ def hint(demand: Demand) -> str:
 
 def narrower(demand: Demand) -> list[str]:
     """State in 8 bits, for engines that have it."""
-    return ["`--kv-dtype fp8`"] if demand.workload.engine != "day0" and not demand.workload.kv_dtype and demand.fits(kv_dtype="fp8") else []
+    load = demand.workload
+    open_to_it = load.engine != "day0" and load.kv_dtype in (None, load.dtype)
+    return ["`--kv-dtype fp8`"] if open_to_it and demand.fits(kv_dtype="fp8") else []
 
 
 def spread(demand: Demand) -> list[str]:

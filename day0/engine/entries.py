@@ -36,7 +36,8 @@ def entry_bytes(layer: Layer, spec: StateSpec, load: WorkloadRow, rules: Rules, 
     """Bytes of one card's part of an entry."""
     elements = spec.elements(tp)
     if load.kv_dtype not in NARROW or spec.use not in QUANTISED:
-        return number.size(spec.dtype, elements)
+        asked = load.kv_dtype if load.kv_dtype and spec.use in QUANTISED else spec.dtype
+        return number.size(asked, elements)
     chosen = layer.index_source is not None or any(each.use == "index" for each in layer_state(layer, load.dtype))
     for rule in rules.entries:
         about = rule.use == spec.use and rule.kv == load.kv_dtype and (not rule.kinds or spec.kind in rule.kinds)

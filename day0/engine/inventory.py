@@ -1,6 +1,7 @@
 """The weights of a release by kinds of layers: layers that hold the same shapes are counted, not repeated. Needs no torch."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -51,6 +52,14 @@ class Inventory:
     def experts(self) -> int:
         """Routed experts of a layer; 0 where there are none."""
         return max((each.spec.shape[0] for weights in self.kinds for each in weights.values() if each.spec.role == "expert"), default=0)
+
+    @cached_property
+    def tower_widths(self) -> tuple[int, int]:
+        """Widths of the towers' stream and of their widest matrix; 0 where there are no towers."""
+        shapes = [self.release.checkpoint.stored[name].shape for names in self.release.towers.values() for name in names]
+        matrices = [shape for shape in shapes if len(shape) == 2]
+        inputs = Counter(shape[1] for shape in matrices)
+        return (inputs.most_common(1)[0][0] if inputs else 0), max((shape[0] for shape in matrices), default=0)
 
     @cached_property
     def layers(self) -> list[tuple[Layer, Weights]]:

@@ -29,7 +29,9 @@ def offload(demand: Demand, host: int | None) -> Offload:
     if moved > kept:
         left = moved - kept
         tiers.append(Tier(where="disk", bytes=left, needed_p50=left, needed_p95=left, experts=left / whole))
-    return Offload(feasible=True, tiers=tiers)
+    over = host is not None and any(one.where == "host" and one.needed_p95 > host for one in tiers)
+    reason = f"pinned in powers of two they need {amount(tiers[0].needed_p95)} of the host: map them from the files instead" if over else ""
+    return Offload(feasible=True, tiers=tiers, reason=reason)
 
 
 def power(size: int) -> int:

@@ -18,7 +18,7 @@ def plan(demand: Demand, fixed: Mapping[str, int]) -> Demand:
     """
     for count in counts(demand.machine, demand.machine.cards, fixed):
         found = best(demand, count, fixed)
-        if found is not None and found.card().free >= 0:
+        if found is not None and found.holds:
             return found
     whole = best(demand, demand.machine.cards, fixed) or best(demand, max(counts(demand.machine, demand.machine.cards, fixed), default=1), fixed)
     return whole or demand.placed(forced(demand, fixed))
@@ -32,14 +32,14 @@ def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
     for count in counts(machine, most, fixed):
         if count * machine.card.memory >= wide.inventory_bytes:
             found = best(wide, count, fixed)
-            if found is not None and found.card().free >= 0:
+            if found is not None and found.holds:
                 return found
     return None
 
 
 def least_count(demand: Demand) -> int:
     """Cards of the smallest legal plan that fits; where there is none, those that the bytes alone would need."""
-    if demand.card().free >= 0 and not problems(demand):
+    if demand.holds and not problems(demand):
         return demand.placement.cards
     found = least(demand, {})
     return found.placement.cards if found else demand.least_cards()
@@ -68,8 +68,8 @@ def best(demand: Demand, count: int, fixed: Mapping[str, int]) -> Demand | None:
     for placement in placements(demand, count, fixed):
         tried = demand.placed(placement)
         if not problems(tried):
-            free = tried.card().free
-            found.append(((free >= 0, tried.sequences_that_fit if free >= 0 else free, placement.tp), tried))
+            key = (tried.holds, tried.sequences_that_fit if tried.holds else tried.card().free, placement.tp)
+            found.append((key, tried))
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
