@@ -138,7 +138,7 @@ def formula(pool: Pool, layers: int) -> str:
     spec = pool.spec
     shape = " × ".join(map(str, spec.shape))
     every = f" / {spec.every} tokens" if spec.every > 1 else " a token" if spec.grows else f" × {pool.entries} a sequence"
-    return f"{layers} layers × {pool.entry_bytes} bytes ({shape} elements, on one card){every}"
+    return f"{layers} layers × {pool.entry_bytes} bytes on a card (its part of {shape} elements){every}"
 
 
 def copies(pool: Pool, place: Placement) -> float:

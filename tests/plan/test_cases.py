@@ -111,7 +111,7 @@ def test_the_latent_is_charged_as_it_is_and_the_formula_is_printed() -> None:
     """TensorRT-LLM 16707: charged as full heads, 25 times too much."""
     found = truth.reported("deepseek-v3", "b300_sxmx8", context=4096)
     assert found.state.bytes_per_token == 70272
-    assert found.state.pools[0].formula == "61 layers × 1152 bytes (576 elements, on one card) a token"
+    assert found.state.pools[0].formula == "61 layers × 1152 bytes on a card (its part of 576 elements) a token"
 
 
 def test_the_latent_lies_on_every_rank_and_copies_of_attention_take_their_own_sequences() -> None:

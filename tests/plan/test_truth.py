@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,18 @@ def product(numbers: Any) -> int:
     for number in numbers:
         total *= number
     return total
+
+
+def test_the_worked_example_is_what_the_planner_says() -> None:
+    """Each row of the table in docs/plan-memory.md."""
+    text = (Path(__file__).parents[2] / "docs" / "plan-memory.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.count("|") == 10]
+    for machine, *cells in rows[2:]:
+        name, *tp = machine.split(" --tp ")
+        ask = {"tp": int(tp[0])} if tp else {}
+        found = truth.reported("kimi-k3", name, context=32768, batch=8, **ask)
+        card, place = found.per_card[0], found.placement
+        cut = f"tp {place.tp} · ep {place.ep} · pp {place.pp} · dp {place.dp}"
+        figures = [f"{size / truth.GIB:.1f}" for size in (card.weights, card.state, card.free)]
+        assert cells == [found.verdict, str(found.cards), cut, *figures, str(found.capacity.max_context), str(found.capacity.max_batch)]
+    assert len(rows) == 7
