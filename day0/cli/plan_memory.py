@@ -28,32 +28,12 @@ HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metava
 
 
 def command(
-    model: options.OptionalModel = None,
-    machine: options.Machine = None,
-    context: options.Context = None,
-    batch: options.Batch = None,
-    dtype: options.Dtype = None,
-    weights: options.Weights = None,
-    page_size: PageSize = 16,
-    chunk: Chunk = 512,
-    kv_dtype: KvDtype = None,
-    engine: Engine = "day0",
-    tp: Tp = None,
-    ep: Ep = None,
-    pp: Pp = None,
-    dp: Dp = None,
-    cp: Cp = None,
-    redundant: Redundant = 0,
-    mtp: Mtp = False,
-    vision: Vision = None,
-    images: Images = 1,
-    image_tokens: ImageTokens = 4096,
-    utilisation: Utilisation = None,
-    host_memory: HostMemory = None,
-    reports: options.Reports = options.REPORTS,
-    json: options.Json = False,
-    yaml: options.Yaml = False,
-) -> int:
+    model: options.OptionalModel = None, machine: options.Machine = None, context: options.Context = None, batch: options.Batch = None,
+    dtype: options.Dtype = None, weights: options.Weights = None, page_size: PageSize = 16, chunk: Chunk = 512, kv_dtype: KvDtype = None,
+    engine: Engine = "day0", tp: Tp = None, ep: Ep = None, pp: Pp = None, dp: Dp = None, cp: Cp = None, redundant: Redundant = 0,
+    mtp: Mtp = False, vision: Vision = None, images: Images = 1, image_tokens: ImageTokens = 4096, utilisation: Utilisation = None,
+    host_memory: HostMemory = None, reports: options.Reports = options.REPORTS, json: options.Json = False, yaml: options.Yaml = False,
+) -> int:  # fmt: skip
     """Plan, write the report, show it."""
     from day0.render import console
     from day0.render import plan_memory as view
@@ -65,27 +45,11 @@ def command(
 
     target = find_machine(machine)
     workload = Workload(
-        context=token_count(context) if context else None,
-        batch=batch,
-        dtype=dtype,
-        weights=weights or "resident",
-        page_size=page_size,
-        chunk=chunk,
-        kv_dtype=kv_dtype,
-        engine=engine,
-        tp=tp,
-        ep=ep,
-        pp=pp,
-        dp=dp,
-        cp=cp,
-        redundant=redundant,
-        prediction=mtp,
-        vision=vision,
-        images=images,
-        image_tokens=image_tokens,
-        utilisation=utilisation,
+        context=token_count(context) if context else None, batch=batch, dtype=dtype, weights=weights or "resident", page_size=page_size,
+        chunk=chunk, kv_dtype=kv_dtype, engine=engine, tp=tp, ep=ep, pp=pp, dp=dp, cp=cp, redundant=redundant, prediction=mtp,
+        vision=vision, images=images, image_tokens=image_tokens, utilisation=utilisation,
         host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
-    )
+    )  # fmt: skip
     chain = Chain.find(reports, model, target.name)
     report = plan_memory(chain.read(InspectReport), target, workload)
     path = chain.write(report)

@@ -98,8 +98,8 @@ class Probe:
 
     @torch.inference_mode()
     def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
-        """Float32 logits [T, W] of the stream that left the last layer."""
-        self._judge = judge
+        """Float32 logits [T, W] of the stream that left the last layer; no layer's weights are held beside the head's rows."""
+        self._judge, self._loaded = judge, None
         model, ends = self.release.model, self.release.ends()
         bound = self._ends("prefill")
         name = "embed" if model.tied else "head"
@@ -189,6 +189,7 @@ class Probe:
 
     def _weights(self, index: int) -> Any:
         if self._loaded is None or self._loaded[0] != index:
+            self._loaded = None  # before the next one is read, not after
             self._loaded = (index, self._load(self.release.layer(index)))
         return self._loaded[1]
 

@@ -67,6 +67,9 @@ def read_runs(config: Config) -> Iterator[tuple[int, bool]]:
     ratios = config.list("compress_ratios", None)  # one more for each prediction layer
     if kinds is None and ratios is None:
         raise Day0Error("key compress_ratios is missing", config.path, hint="it says how each layer attends")
+    for key, found in (("layer_types", kinds), ("compress_ratios", ratios)):
+        if found is not None and len(found) < count:
+            raise Day0Error(f"{key} has {len(found)} entries for {count} layers", config.path, hint="one for each layer, then prediction layers")
     rates = config.sub("compress_rates")
     for kind in kinds[:count] if kinds else ():
         every = KINDS.get(kind)
