@@ -72,7 +72,7 @@ def sweep(source: Source | Path, files: tuple[str, ...]) -> Swept:
 
 def _ahead(source: Source | Path, files: Iterable[str]) -> Iterator[Head | None]:
     """Heads in order; the next few are read and digested while one is looked at."""
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(1) as pool:
         waiting: deque[Future[Head | None]] = deque()
         for file in files:
             waiting.append(pool.submit(read_head, source, file))

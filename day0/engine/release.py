@@ -9,7 +9,7 @@ from pathlib import Path
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.declared import declare
-from day0.engine.nearest import advice
+from day0.engine.nearest import MOST_LAYERS, absurd, advice
 from day0.engine.pieces import Pieces, Source, weights
 from day0.engine.pruned import with_own_experts
 from day0.engine.specs import end_specs, layer_specs, specs
@@ -20,8 +20,6 @@ from day0.spec.model import Model, TensorSpec
 from day0.spec.names import Piece, numbers
 from day0.spec.record import record
 from day0.spec.registry import families
-
-MOST_LAYERS = 10_000
 
 
 @record
@@ -214,11 +212,10 @@ def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config],
 
 def _refuse_absurd(config: Config) -> None:
     """A layer is a record in memory: a number of them that no release has is an error before they are made."""
-    for nested in (config.data, config.data.get("text_config")):
-        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
-            count = nested.get(key) if isinstance(nested, dict) else None
-            if isinstance(count, int | float) and count > MOST_LAYERS:
-                raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
+    found = absurd(config.data)
+    if found is not None:
+        key, count = found
+        raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
 
 
 def _names(index: int, model: Model) -> Iterator[tuple[str, str]]:

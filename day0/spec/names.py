@@ -1,4 +1,4 @@
-"""Checkpoint names and canonical names: a table of patterns, read in both directions."""
+"""Checkpoint names → canonical names, by a table of patterns. The way back is in the result: a piece knows the name it comes from."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -51,7 +51,7 @@ def inspect(
     model: Source | Path | str, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
 ) -> InspectReport:  # fmt: skip
     """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole (see `manifest.digests`); with `deep`,
-    sample values. Both need a folder.
+    sample values.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """

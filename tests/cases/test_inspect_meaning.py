@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from day0.checkpoint.config import Config
+from day0.checkpoint.source import at
 from day0.engine.release import recognise
 from tests.cases.inspected import Inspected, Tensors, folder, write
 from tests.zoo import checkpoint
@@ -252,7 +253,7 @@ def test_rope_in_the_new_place_alone(folder: Path) -> None:
     write(folder, "llama", edit)
     inspected = Inspected(folder)
     assert (inspected.code, inspected.told) == (0, [])
-    config = Config.load(folder / "config.json")
+    config = Config.load(at(folder))
     mixer: Any = recognise(config)[1].read(config).layers[0].mixer
     assert (mixer.rope.theta, mixer.rope.stretch) == (8e6, "none")
 

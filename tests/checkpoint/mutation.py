@@ -15,6 +15,7 @@ from day0.checkpoint.headers import read_shard
 from day0.checkpoint.index import read_index
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.quantization import stated
+from day0.checkpoint.source import at
 from day0.checkpoint.sweep import sweep
 from day0.engine.release import recognise
 from day0.engine.specs import specs
@@ -113,11 +114,11 @@ def look(folder: Path, which: str) -> None:
         tensors = fold((FILE,), swept.tensors, swept.rows) if swept.shards else read_shard(folder, FILE).tensors
         recognise_all(tensors or read_shard(folder, FILE).tensors, {"weight_block_size": [128, 128]})
     elif which == "index":
-        index = read_index(folder, Ledger())
+        index = read_index(at(folder), Ledger())
         assert index is None or len(dict(index.weight_map)) == len(index.weight_map)
     else:
-        config = Config.load(folder / "config.json")
-        stated(config, folder)
+        config = Config.load(at(folder))
+        stated(config, at(folder))
         model = recognise(config)[1].read(config)
         assert sum(spec.count for _, spec in specs(model)) >= 0
 
