@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 
 from day0.engine.footprint import at_rest, layer_state
+from day0.engine.known import towers_of
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
 from day0.spec.format import Stored
@@ -30,7 +31,10 @@ class Inventory:
         self.ends: Weights = release.ends()
         self._state: dict[tuple[int, bool], tuple[Layer, tuple[StateSpec, ...]]] = {}
         self._same: dict[tuple[bool, tuple[StateSpec, ...]], tuple[StateSpec, ...]] = {}
-        self.towers = {name: sum(release.checkpoint.stored[each].bytes for each in names) for name, names in release.towers.items()}
+        stored = release.checkpoint.stored
+        self.towers = {name: sum(stored[each].bytes for each in names) for name, names in release.towers.items()}
+        if release.checkpoint.config_alone:
+            self.towers |= {name: number.size(dtype, count) for name, _, count in towers_of(release.checkpoint.config.data)}
         seen: dict[object, int] = {}
         for layer in release.model.layers:
             weights = release.layer(layer.index)

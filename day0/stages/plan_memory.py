@@ -81,7 +81,7 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         load=Load(**demand.load()),
         alternatives=list(alternatives(demand, fixed)),
         frontier=frontier(demand) if fits else [],
-        offload=None if fits else offload(demand, workload.host_memory or demand.machine.host_memory),
+        offload=None if fits or not legal else offload(demand, workload.host_memory or demand.machine.host_memory),
         residual=residual(demand),
         assumptions=list(assumptions(demand, workload)),
     )
