@@ -12,7 +12,7 @@ from day0.engine.declared import declare
 from day0.engine.nearest import MOST_LAYERS, absurd, advice
 from day0.engine.pieces import Pieces, Source, weights
 from day0.engine.pruned import with_own_experts
-from day0.engine.specs import end_specs, layer_specs, specs
+from day0.engine.specs import distinct, end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.format import Stored
@@ -199,7 +199,7 @@ def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config],
     def careful(config: Config) -> Model:
         try:
             model = read(config)
-            negative = next((f"{name} {list(spec.shape)}" for name, spec in specs(model) if min(spec.shape, default=0) < 0), None)
+            negative = next((f"{name} {list(spec.shape)}" for name, spec in distinct(model) if min(spec.shape, default=0) < 0), None)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
             problem = f"{family} cannot make sense of the configuration: {type(error).__name__} {error}"[:200]
             raise Day0Error(problem, config.path, hint="a value in it is not of the kind or size that the family expects") from error
