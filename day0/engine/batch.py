@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from day0.engine import footprint
+from day0.engine import footprint, transient
 from day0.engine.bind import Bound, Stopwatch
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
@@ -73,14 +73,14 @@ class Engine:
         """Allocate exactly what the plan says and read the weights."""
         release.require_complete()
         load = plan.workload
-        workspace = Workspace(footprint.workspace(release, load.dtype, load.vision), device)
+        workspace = Workspace(footprint.workspace(release, load.dtype, load.sees), device)
         watch = Stopwatch() if profile else None
         bound = Bound(mapped.sites, workspace, watch)
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
-        vision = Vision(release, load, bound, device) if load.vision else None
+        vision = Vision(release, load, bound, device) if load.sees else None
         engine = cls(Forward(release.model, weights, bound, state, vision), state, plan, tokenizer)
         engine._workspace = workspace.bytes
         engine.profile = watch.seconds if watch else {}
@@ -109,14 +109,14 @@ class Engine:
         """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
         tokens, outputs, context = self._largest
         dtype = self.plan.workload.dtype
-        peak = footprint.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
+        peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
         found = {
             "weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace,
             "activations": sum(peak.values()),
         }  # fmt: skip
         vision = self.forward.vision
         if vision is not None:
-            encoding = footprint.encoding(vision.encoder, dtype, vision.largest)
+            encoding = transient.encoding(vision.encoder, dtype, vision.largest)
             found |= {"images": vision.capacity, "activations": max(found["activations"], encoding)}
             found["weights"] += vision.bytes
         return found
@@ -135,7 +135,7 @@ class Engine:
             raise Day0Error(f"a prompt token is outside the vocabulary of {vocab}", hint="does the tokenizer belong to this model?")
         if request.images:
             if self.forward.vision is None:
-                raise Day0Error("this plan takes no images", hint="run `day0 plan-memory --vision` and `day0 map-ops` first")
+                raise Day0Error("this plan takes no images", hint="run `day0 plan-memory --with-vision` and `day0 map-ops` first")
             self.forward.vision.require(request.images)
         self._waiting.append(request)
 

@@ -1,12 +1,11 @@
 """Bytes of everything the engine allocates, from the same declarations that it allocates by. Needs no torch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import lcm, prod
 
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
-from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
 from day0.spec.model import Layer, Model, PartSpec
@@ -19,6 +18,10 @@ from day0.spec.state import StateSpec
 ALIGNMENT = 64  # bytes between starts of tensors that share a buffer
 HEAD_ROWS = 4096  # rows of the vocabulary that a streamed head holds at a time
 READ_AHEAD = 2  # layers that a streamed model holds: the one that runs and the next
+
+Part = tuple[str, str, tuple[int, ...]]  # name ("" for a plain weight), safetensors type, shape
+PartsOf = Callable[[Located, str], list[Part]]
+ShapeOf = Callable[[Located], tuple[int, ...]]
 
 
 @record
@@ -59,7 +62,7 @@ class StatePool:
         return number.size(self.spec.dtype, prod(self.shape))
 
 
-def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...]]]:
+def at_rest(located: Located, dtype: str) -> list[Part]:
     """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored, each part cut alike."""
     piece, stored = located.pieces[0]
     if not formats().get(stored.format).packed:
@@ -93,34 +96,34 @@ def rest_dtype(precision: str, dtype: str) -> str:
     return number.COMPUTE["float32" if precision == "float32" and dtype != "float64" else dtype]
 
 
-def buffer(weights: dict[str, Located], dtype: str) -> Buffer:
-    """How the weights of one layer (or of the ends) lie in one allocation."""
+def buffer(weights: Mapping[str, Located], dtype: str, parts_of: PartsOf | None = None, alignment: int = ALIGNMENT) -> Buffer:
+    """How the weights of one layer (or of the ends) lie in one allocation; `parts_of` is `at_rest` unless a card holds less."""
+    parts_of = parts_of or at_rest
     slices: list[Slice] = []
     end, group = 0, ""
     for name, located in weights.items():
-        for part, kind, shape in at_rest(located, dtype):
+        for part, kind, shape in parts_of(located, dtype):
             beside = not part and group and located.spec.group == group
-            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=end if beside else aligned(end)))
+            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=end if beside else aligned(end, alignment)))
             end = slices[-1].start + slices[-1].bytes
             group = "" if part else located.spec.group
-    return Buffer(slices=tuple(slices), bytes=aligned(end))
+    return Buffer(slices=tuple(slices), bytes=aligned(end, alignment))
 
 
-def aligned(size: int) -> int:
+def aligned(size: int, alignment: int = ALIGNMENT) -> int:
     """`size` rounded up to the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // alignment) * alignment
 
 
-def weights(release: Release, dtype: str, residency: str, vision: bool = False) -> dict[str, int]:
-    """Allocation → bytes: "layers" and "ends" when resident; "layer slots", "norm" and "head rows" when streamed; "tower" with vision."""
-    tower = {"tower": buffer(release.vision, dtype).bytes} if vision else {}
+def weights(release: Release, dtype: str, residency: str) -> dict[str, int]:
+    """Allocation → bytes: "layers" and "ends" when resident; "layer slots", "norm" and "head rows" when streamed."""
     layers = [buffer(release.layer(i), dtype).bytes for i in range(len(release.model.layers))]
     ends = release.ends()
     if residency == "resident":
-        return {"layers": sum(layers), "ends": buffer(ends, dtype).bytes, **tower}
+        return {"layers": sum(layers), "ends": buffer(ends, dtype).bytes}
     small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
     head = aligned(number.size(dtype, min(HEAD_ROWS, release.model.vocab) * release.model.hidden))
-    return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head, **tower}
+    return {"layer slots": min(READ_AHEAD, len(layers)) * max(layers), "norm": buffer(small, dtype).bytes, "head rows": head}
 
 
 def state(model: Model, dtype: str, *, pages: int, page_size: int, sequences: int, chunk: int, context: int) -> list[StatePool]:
@@ -167,80 +170,47 @@ def pages_for(tokens: int, page_size: int) -> int:
 
 def workspace(release: Release, dtype: str, vision: bool = False) -> int:
     """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
-    model = release.model
-    needs = [_decoded(release.layer(layer.index), place, part, model.hidden, dtype) for layer in model.layers for place, part in layer.parts()]
-    if vision and model.encoder:
-        for index, place, part in model.encoder.places():
-            within = place if index is None else f"layers.{index}.{place}"
-            needs.append(_decoded(release.vision, within, part, model.encoder.hidden, dtype))
-    ends = [aligned(number.size(dtype, located.spec.count)) for located in release.ends().values() if _packed(located)]
-    return max([0, *needs, *ends])
+    layers = [(layer, release.layer(layer.index)) for layer in release.model.layers]
+    text = most_decoded(layers, release.ends(), release.model.hidden, dtype, lambda located: located.spec.shape)
+    return max(text, tower_decoded(release, dtype) if vision else 0)
 
 
-def _decoded(weights: dict[str, Located], place: str, part: PartSpec, hidden: int, dtype: str) -> int:
+def tower_decoded(release: Release, dtype: str) -> int:
+    """The same for the tower that reads images, which is whole on its card."""
+    encoder, most = release.model.encoder, 0
+    assert encoder is not None
+    for index, place, part in encoder.places():
+        within = place if index is None else f"layers.{index}.{place}"
+        most = max(most, _decoded(release.vision, within, part, encoder.hidden, dtype, lambda located: located.spec.shape))
+    return most
+
+
+def most_decoded(
+    layers: Iterable[tuple[Layer, Mapping[str, Located]]], ends: Mapping[str, Located], hidden: int, dtype: str, shape_of: ShapeOf
+) -> int:  # fmt: skip
+    """The same for these layers; `shape_of` gives the shape of a weight on one card."""
+    needs = [_decoded(weights, place, part, hidden, dtype, shape_of) for layer, weights in layers for place, part in layer.parts()]
+    whole = [aligned(number.size(dtype, prod(shape_of(located)))) for located in ends.values() if _packed(located)]
+    return max([0, *needs, *whole])
+
+
+def _decoded(weights: Mapping[str, Located], place: str, part: PartSpec, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
     most = 0
     for phase in PHASES:
         for site in parts().get(part.kind).sites(part, hidden, phase):
             names = (f"{place}.{name}" for name in site.weights)
-            most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype))
+            most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype, shape_of))
     return most
 
 
-def _site_bytes(needed: Iterable[Located], dtype: str) -> int:
+def _site_bytes(needed: Iterable[Located], dtype: str, shape_of: ShapeOf) -> int:
     total = 0
     for located in needed:
         if _packed(located):
-            experts = located.spec.shape[0] if located.spec.role == "expert" else 1
-            total += aligned(number.size(dtype, located.spec.count // experts))
+            shape = shape_of(located)
+            total += aligned(number.size(dtype, prod(shape[1:] if located.spec.role == "expert" else shape)))
     return total
 
 
 def _packed(located: Located) -> bool:
     return formats().get(located.pieces[0][1].format).packed
-
-
-def activations(model: Model, dtype: str, *, tokens: int, outputs: int, context: int) -> dict[str, int]:
-    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits, the longest sequence having `context`.
-
-    The stream before and in a layer, a sublayer's input and its result; what the widest sublayer computes on the way; logits.
-    """
-    widest = max((_held(part, model.hidden, dtype, tokens, context) for layer in model.layers for _, part in layer.parts()), default=0)
-    streams = max((getattr(layer.residual, "streams", 1) for layer in model.layers), default=1)
-    return {
-        "stream": number.size(dtype, (2 * streams + 2) * tokens * model.hidden),
-        "sublayer": widest,
-        "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
-    }
-
-
-def encoding(encoder: Encoder, dtype: str, patches: int) -> int:
-    """Peak bytes while an image of `patches` patches is encoded, view by view: pixels, the stream as in a layer, the widest part."""
-    patches = min(patches, encoder.view or patches)
-    widest = max(_held(part, encoder.hidden, dtype, patches, patches) for _, _, part in encoder.places())
-    pixels = 3 * encoder.frames * encoder.side**2
-    return number.size("float32", patches * pixels) + number.size(dtype, patches * pixels + 4 * patches * encoder.hidden) + widest
-
-
-def embeddings(encoder: Encoder, dtype: str, patches: int) -> int:
-    """Bytes of what an image of `patches` patches becomes, taps included."""
-    return number.size(dtype, -(-patches // encoder.merge**2) * encoder.out * (1 + len(encoder.taps)))
-
-
-def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) -> int:
-    """Bytes that a sublayer holds at once in prefill: results of its operators, and float32 copies where one works on them."""
-    total = 0
-    for site in parts().get(part.kind).sites(part, hidden, "prefill"):
-        rows = context if site.options.get("rows") == "S" else tokens
-        if site.op == "linear":
-            total += number.size(dtype, rows * site.O)
-        elif site.op == "rotary":
-            total += 3 * number.size("float32", tokens * site.H * site.Q)
-        elif site.op in ("gated_activation", "activation"):
-            total += number.size(dtype, tokens * site.F)
-        elif site.op == "experts":
-            total += number.size(dtype, tokens * (3 * site.F + 2 * site.D)) + number.size("float32", tokens * site.D)
-        elif site.op in ("attention", "paged_attention"):
-            total += number.size(dtype, tokens * site.H * site.V)
-        elif site.op == "full_attention":
-            total += number.size(dtype, tokens * site.H * site.Q)
-    return total

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from day0.engine import footprint
+from day0.engine import footprint, transient
 from day0.engine.bind import Bound
 from day0.engine.layer import BoundLayer
 from day0.engine.release import Release
@@ -48,7 +48,7 @@ class Vision:
         layout = footprint.buffer(release.vision, plan.dtype)
         buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=device)
         self.encoder, self.patches, self.bytes = encoder, plan.image_patches, layout.bytes
-        self.capacity = plan.batch * footprint.embeddings(encoder, plan.dtype, plan.image_patches)  # bytes of embeddings that are kept
+        self.capacity = plan.batch * transient.embeddings(encoder, plan.dtype, plan.image_patches)  # bytes of embeddings that are kept
         self.largest = 0  # patches of the largest view so far
         self.encoded = 0  # images that were not there already
         self._w, self._bound = load(release, release.vision, layout, buffer, plan.dtype), bound
@@ -60,8 +60,9 @@ class Vision:
         """Day0Error for an image that is larger than planned."""
         for placed in images:
             if placed.picture.patches > self.patches:
+                tokens = -(-placed.picture.patches // self.encoder.merge**2)
                 problem = f"an image has {placed.picture.patches} patches; the plan takes up to {self.patches}"
-                raise Day0Error(problem, hint=f"scale it down, or run `day0 plan-memory --vision --image-patches {placed.picture.patches}`")
+                raise Day0Error(problem, hint=f"scale it down, or run `day0 plan-memory --with-vision --image-tokens {tokens}`")
 
     def images(self, start: int, chunks: Sequence[Chunk]) -> Images | None:
         """What stands at the image tokens of the chunks of a step, the first of which begins at row `start` of its flattened tokens."""

@@ -27,6 +27,11 @@ class Picture:
     digest: str  #: sha256 of the patches: images with the same one have the same embeddings
 
     @property
+    def embeddings(self) -> int:
+        """Positions of a prompt that hold what the tower makes of it."""
+        return self.tokens.count(self.token)
+
+    @property
     def patches(self) -> int:
         """Patches of all views."""
         return sum(rows * columns for rows, columns in (view.grid for view in self.views))

@@ -115,7 +115,7 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
                 calls = (site for phase in PHASES for site in parts().get(part.kind).sites(part, model.hidden, phase))
                 known[key] = list(chosen(calls, place, own, load, chooser))
             yield from (row(site, choice, layer.index) for site, choice in known[key])
-    if load.vision:
+    if load.sees:
         yield from tower_sites(release, load, chooser)
     ends = {name: located.format for name, located in release.ends().items()}
     calls = (site for phase in PHASES for site in model.end_sites(phase))

@@ -117,7 +117,7 @@ class Planned(Opening):
     @cached_property
     def eye(self) -> Eye | None:
         """What reads images, where the plan has them."""
-        encoder = self.release.model.encoder if self.plan.workload.vision else None
+        encoder = self.release.model.encoder if self.plan.workload.sees else None
         return None if encoder is None else Eye.open(self.folder, encoder, self.tokenizer.id)
 
     def _engine(self, profile: bool, progress: Progress) -> Executor:
@@ -168,6 +168,9 @@ def planned(
         raise Refused(f"{plan.model.name} cannot run: {'; '.join(mapped.missing)}", where and where.with_name("map-ops.yaml"))
     if device not in (None, machine.backend):
         raise Day0Error(f"planned for {machine.backend}, not for {device}", where, hint=again(f"--machine {device}"))
+    if load.engine != "day0" or load.kv_dtype not in (None, load.dtype):
+        kept = f"state in {load.kv_dtype}" if load.kv_dtype not in (None, load.dtype) else f"the layout of {load.engine}"
+        raise Day0Error(f"planned for {kept}, which this engine does not have", where, hint=again("--engine day0, without --kv-dtype,"))
     if plan.cards > 1:
         raise Day0Error(f"planned for {plan.cards} cards; the engine runs on one", where, hint=again("--machine …x1"))
     if weights == "resident" and load.weights == "streamed":

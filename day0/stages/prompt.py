@@ -55,7 +55,7 @@ class Reader:
 
     def _look(self, images: Sequence[Path]) -> list[Picture]:
         if images and self.eye is None:
-            raise Day0Error("this plan takes no images", images[0], hint="run `day0 plan-memory --vision` and `day0 map-ops` first")
+            raise Day0Error("this plan takes no images", images[0], hint="run `day0 plan-memory --with-vision` and `day0 map-ops` first")
         return read_pictures(images, self.eye) if self.eye is not None else []
 
     def _turn(self, line: str, said: "Conversation") -> Prompt:

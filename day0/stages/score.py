@@ -68,7 +68,7 @@ def score(
     size, placed = manner.batch or len(sequences), list[tuple[Placed, ...]]([()] * len(sequences))
     if images:
         sequences, placed = _with_images(model, sequences, images, manner.executor)
-    largest = max((one.picture.patches for row in placed for one in row), default=0)
+    largest = max((one.picture.embeddings for row in placed for one in row), default=0)
     opened = (opening := _open(inspected, size, max(map(len, sequences)), manner, largest)).start(progress=progress)
     start = time.perf_counter()
     rows: list[SequenceRow] = []
@@ -148,7 +148,7 @@ def _with_images(
     return hang(sequences, read_pictures(images, eye), eye.encoder.token)
 
 
-def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner, patches: int) -> Opening:
+def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner, image_tokens: int) -> Opening:
     """Planned for exactly these lengths."""
     if manner.executor == "community":
         said = inspected.model
@@ -158,7 +158,8 @@ def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner, pa
     machine = find_machine(manner.device)
     chunk = batch * min(manner.chunk or longest, longest)
     workload = Workload(
-        context=longest, batch=batch, dtype=manner.dtype, weights=manner.weights, chunk=chunk, vision=patches > 0, image_patches=patches or None
+        context=longest, batch=batch, dtype=manner.dtype, weights=manner.weights, chunk=chunk, vision=image_tokens > 0,
+        image_tokens=image_tokens or None,
     )  # fmt: skip
     plan = plan_memory(inspected, machine, workload)
     return planned(plan, map_ops(inspected, plan, machine))

@@ -21,9 +21,9 @@ def plan(name: str, **changes: object) -> PlanMemoryReport:
 @pytest.mark.parametrize("name", SEEING)
 def test_the_tower_is_planned_only_when_it_is_asked_for(name: str) -> None:
     seeing, blind = plan(name), planned(checkpoint(name), load())[0]
-    tower = {pool.name: pool.bytes for pool in seeing.weights}["tower"]
+    tower = {pool.name: pool.bytes for pool in seeing.weights}["towers"]
     assert seeing.per_card[0].weights == blind.per_card[0].weights + tower
-    assert "tower" not in {pool.name for pool in blind.weights} and blind.per_card[0].images == 0
+    assert "towers" not in {pool.name for pool in blind.weights} and blind.per_card[0].images == 0
     elements = sum(located.spec.count for located in Release.open(checkpoint(name)).vision.values())
     assert 4 * elements <= tower <= 4 * elements + 64 * 100
 
@@ -34,8 +34,9 @@ def test_the_largest_image_is_stated_and_can_be_set(name: str) -> None:
     encoder = Release.open(checkpoint(name)).model.encoder
     assert encoder is not None
     most = Eye.open(checkpoint(name), encoder).most
-    seeing, small = plan(name), plan(name, image_patches=most // 4)
-    assert seeing.workload.image_patches == most and small.workload.image_patches == most // 4
+    fewer = most // 4 // encoder.merge**2
+    seeing, small = plan(name), plan(name, image_tokens=fewer)
+    assert seeing.workload.image_patches == most and small.workload.image_patches == fewer * encoder.merge**2
     line = next(line for line in seeing.assumptions if line.startswith("images of up to"))
     assert f"{most} patches (the most that the release's preprocessor makes), {-(-most // encoder.merge**2)} tokens" in line
     assert any("(given)" in line for line in small.assumptions)
@@ -45,7 +46,7 @@ def test_the_largest_image_is_stated_and_can_be_set(name: str) -> None:
 
 def test_images_of_every_sequence_have_room() -> None:
     """Embeddings that are kept: one image of each sequence, each token as wide as the model, taps included."""
-    few, many = plan("qwen3_vl_moe", batch=1, image_patches=64), plan("qwen3_vl_moe", batch=4, image_patches=64)
+    few, many = plan("qwen3_vl_moe", batch=1, image_tokens=16), plan("qwen3_vl_moe", batch=4, image_tokens=16)
     assert few.per_card[0].images == 64 // 4 * 40 * 4 * (1 + 2)
     assert many.per_card[0].images == 4 * few.per_card[0].images
 

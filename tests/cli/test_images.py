@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def sighted(day0: Day0, folder: Path) -> Path:
     """The model after inspect, plan-memory with vision, and map-ops."""
-    for words in (["inspect", folder], ["plan-memory", "--vision", "--context", "256", "--dtype", "float32"], ["map-ops"]):
+    for words in (["inspect", folder], ["plan-memory", "--with-vision", "--context", "256", "--dtype", "float32"], ["map-ops"]):
         assert day0(*words).code == 0
     return folder
 
@@ -114,11 +114,11 @@ def test_a_plan_without_vision_says_how_to_get_one(day0: Day0, folder: Path) -> 
     for words in (["inspect", folder], ["plan-memory", "--context", "128"], ["map-ops"]):
         assert day0(*words).code == 0
     done = day0("run", "--image", "cat.png", "What is it?")
-    assert done.code == 2 and done.error == "cat.png: this plan takes no images" and "plan-memory --vision" in done.hint
+    assert done.code == 2 and done.error == "cat.png: this plan takes no images" and "plan-memory --with-vision" in done.hint
 
 
 def test_a_model_that_takes_no_images(day0: Day0, mapped: Path, tmp_path: Path) -> None:
-    done = day0("plan-memory", "--vision")
+    done = day0("plan-memory", "--with-vision")
     assert done.code == 2 and done.error.endswith("tiny-dsv3 takes no images") and done.hint == "it reads text alone"
     (tmp_path / "ids.json").write_text("[[1]]")
     done = day0("score", mapped, "--ids", "ids.json", "--images", "cat.png")

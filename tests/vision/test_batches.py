@@ -92,7 +92,7 @@ def test_prompts_that_differ_in_an_image_share_no_state() -> None:
 
 
 def test_an_image_beyond_the_plan_is_refused() -> None:
-    engine = start(checkpoint("glm5_next"), vision=True, context=CONTEXT, batch=1, image_patches=40)
+    engine = start(checkpoint("glm5_next"), vision=True, context=CONTEXT, batch=1, image_tokens=10)
     tokens, images = prompt("glm5_next", (100, 40))
     with pytest.raises(Day0Error, match=r"an image has 96 patches; the plan takes up to 40"):
         engine.add(Request(id="a", tokens=tuple(tokens), max_new=1, images=images))

@@ -21,7 +21,7 @@ TOLERANCE = 1e-4
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_of_an_image(name: str) -> None:
     folder = shared(name)
-    engine = start(folder, vision=True, image_patches=48)
+    engine = start(folder, vision=True, image_tokens=48)
     encoder = engine.forward.model.encoder
     assert encoder is not None
     case = {key.removeprefix("image."): tensor for key, tensor in load_file(folder / "expected.safetensors").items() if "image." in key}

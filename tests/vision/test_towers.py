@@ -101,7 +101,7 @@ def test_plan_and_engine_agree_to_the_byte(name: str) -> None:
     assert (card.weights, card.state, card.images) == (account["weights"], account["state"], account["images"])
     assert account["activations"] <= card.activations
     blind = start(checkpoint(name), context=400, batch=4)
-    tower = next(pool.bytes for pool in opened.plan.weights if pool.name == "tower")
+    tower = next(pool.bytes for pool in opened.plan.weights if pool.name == "towers")
     assert blind.account()["weights"] == account["weights"] - tower and "images" not in blind.account()
 
 
