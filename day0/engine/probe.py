@@ -1,7 +1,7 @@
 """The engine laid open: one layer alone on given hidden states, with a given choice of experts, every operator call observed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from math import lcm
 from typing import Any
@@ -59,6 +59,9 @@ class LayerResult:
     experts_TK: Tensor | None  # experts that the router chose, also where others were forced
     weights_TK: Tensor | None  # their factors
     reads_TK: Tensor | None = None  # what attention chose to read in a single step, also where a choice was forced; None: all there is
+    reused_TK: Tensor | None = None  # choice of another layer that a single step reuses unless one is forced; None: that layer made none
+    state: dict[str, Tensor] = field(default_factory=dict)  # what the layer keeps of the sequence once all steps are done, by its name
+    positions_T: Tensor | None = None  # positions that the steps gave their tokens
 
 
 class Probe:
@@ -76,7 +79,7 @@ class Probe:
         self._forced_TK: Tensor | None = None
         self._forced_reads: Tensor | None = None
         self._reads: list[Tensor] = []
-        self._chosen: dict[int, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
+        self._chosen: dict[int | None, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
     def open(cls, release: Release, mapped: MapOpsReport, dtype: str) -> "Probe":
@@ -133,7 +136,7 @@ class Probe:
         run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
-        streams, parts = [], []
+        streams, parts, positions = [], [], []
         for start, count in zip(_starts(chunks), chunks, strict=True):
             seen: dict[str, Tensor] = {}
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
@@ -141,15 +144,18 @@ class Probe:
             step = self._step(state, sequence, start, list(ids[start : start + count]) if ids else [0] * count)
             self._share(index, step, (start, count))
             stream = hidden_TD[start : start + count].to(self.dtype)
-            streams.append(run(stream, self._weights(index), step, seen))
+            streams.append(run(stream, self.weights(index), step, seen))
             if ("indices", index) in (shared := step.segments()[0].shared):
                 self._chosen.setdefault(index, {})[start, count] = shared["indices", index]
             parts.append(seen)
+            positions.append(step.segments()[0].positions_T)
         routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         return LayerResult(
             hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2],
             reads_TK=self._reads[0] if len(chunks) == 1 and self._reads else None,
+            reused_TK=self._chosen.get(self.release.model.layers[index].index_source, {}).get((0, len(hidden_TD))),
+            state=state.layer(index).kept(step.segments()[0]), positions_T=torch.cat(positions),
         )  # fmt: skip
 
     def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
@@ -187,7 +193,8 @@ class Probe:
         rows = torch.arange(count, device=self.device)
         return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
 
-    def _weights(self, index: int) -> Any:
+    def weights(self, index: int) -> Any:
+        """What the engine holds of one layer: `w.mixer.q`; valid until another layer is asked for."""
         if self._loaded is None or self._loaded[0] != index:
             self._loaded = (index, self._load(self.release.layer(index)))
         return self._loaded[1]

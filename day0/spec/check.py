@@ -7,7 +7,10 @@ from typing import Any, Literal
 from day0.spec.finding import Finding
 from day0.spec.record import record
 
-Scope = Literal["checkpoint", "release", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
+Scope = Literal[
+    "checkpoint", "release", "plan", "weight", "held", "operator", "layer", "selection", "rotary", "reads", "reused", "state", "positions",
+    "uncompared", "logits", "service",
+]  # fmt: skip
 
 
 @record

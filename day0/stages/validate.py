@@ -15,10 +15,12 @@ from typing import Literal
 import torch
 
 from day0.community.bench import Bench, draw
+from day0.community.compare_held import compare_held
 from day0.community.compare_layers import compare_layer, compare_rotary
 from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
+from day0.community.descend import descend
 from day0.community.extra import transformers
 from day0.community.reach import reach
 from day0.community.skeleton import NoReference
@@ -27,7 +29,7 @@ from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
-from day0.spec.evidence import RUNGS, Evidence, Rung, Uncompared
+from day0.spec.evidence import RUNGS, Evidence, LayerEvidence, Rung, Uncompared
 from day0.spec.progress import Progress, silent
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
@@ -35,7 +37,7 @@ from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.validate import ValidateReport
 from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
-from day0.stages.verdict import Verdict
+from day0.stages.verdict import Verdict, fails
 
 Inputs = Literal["reference", "random"]
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
@@ -82,7 +84,7 @@ def validate(
         evidence += measured
     return ValidateReport(
         verdict=verdict.answer(until),
-        first_divergence=verdict.first(),
+        first_divergence=verdict.first(release.model),
         model=release.name,
         reference=f"transformers {library.__version__}" if library else "none",
         dtype=own,
@@ -112,7 +114,7 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
     everything = len(task.layers) == len(task.bench.release.model.layers)
     drawn = task.inputs == "random"
     rungs: dict[Rung, Callable[[], Iterator[Evidence]]] = {
-        "weights": lambda: compare_weights(task.bench.release, task.layers, everything, task.progress),
+        "weights": lambda: _weights(task, everything),
         "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn),
         "layers": lambda: _layers(task),
         "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
@@ -125,6 +127,12 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
                 rungs[name] = _without(name, error)
     for name in RUNGS[: RUNGS.index(task.until) + 1]:
         yield name, rungs[name]()
+
+
+def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
+    """As they are stored, then as the engine holds them."""
+    yield from compare_weights(task.bench.release, task.layers, everything, task.progress)
+    yield from compare_held(task.bench.probes[torch.float32], task.layers)
 
 
 def _without(rung: Rung, error: NoReference) -> Callable[[], Iterator[Evidence]]:
@@ -140,7 +148,7 @@ def _layers(task: Task) -> Iterator[Evidence]:
     layers = task.bench.release.model.layers
     sources = {layers[index].index_source for index in task.layers}
     last = max(task.layers) + 1
-    stream_TD, handed = truth.embed(task.ids), None
+    stream_TD, handed, found = truth.embed(task.ids), None, None
     for place in range(truth.layers):
         ours = task.bench.ours(place)
         if ours[0] >= last:
@@ -150,6 +158,10 @@ def _layers(task: Task) -> Iterator[Evidence]:
             stream_TD = draw(place, stream_TD) if drawn else stream_TD
             evidence, run = compare_layer(task.bench, place, stream_TD, task.ids, handed)
             yield from evidence
+            wrong = [] if found else [one for one in evidence if isinstance(one, LayerEvidence) and one.dtype == "float32" and fails(one)]
+            found = descend(task.bench, place, stream_TD, task.ids, handed, wrong[0].part) if wrong else None
+            if found:
+                yield found
         elif not drawn or sources & set(ours):
             run = truth.layer(place, draw(place, stream_TD) if drawn else stream_TD, ids=task.ids, handed=handed)
         else:
