@@ -16,7 +16,10 @@ ROWS = 16  # tokens whose logits are held at a time
 
 
 def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence | DepthEvidence]:
-    """Evidence for the stream after each layer and for the logits, with the reference's choices (experts, what attention reads) forced; and free, where there are choices."""
+    """Evidence for the stream after each layer, and for the logits.
+
+    With the reference's choices (experts, what attention reads) forced; and free, where there are choices.
+    """
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
     ways = (True, False) if bench.truth.routed or _chooses(bench) else (True,)
     runs = {(dtype, way): _Run(probe, ids, way) for dtype, probe in bench.probes.items() for way in ways}

@@ -132,7 +132,7 @@ def _evidence(index: int, call: Call, result: Tensor, wrong_T: Tensor, names: di
 def _names(weights: Any, path: str = "") -> dict[int, str]:
     """Where a weight lies → what it is called, "q_b"."""
     if isinstance(weights, Tensor | Packed):
-        return {key: path for key in _keys(weights)}
+        return dict.fromkeys(_keys(weights), path)
     found: dict[int, str] = {}
     for name, value in vars(weights).items() if hasattr(weights, "__dict__") and not isinstance(weights, Group) else ():
         found |= _names(value, f"{path}.{name}" if path and path not in PLACES else name)

@@ -52,7 +52,7 @@ class Passing(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(tensor, Tensor) and tensor.is_floating_point() and len(self.seen) < MOST:
+            if isinstance(tensor, Tensor) and tensor.is_floating_point() and not tensor.is_meta and len(self.seen) < MOST:
                 with torch._C.DisableTorchFunction():
                     self._add(tensor)
         return result

@@ -15,6 +15,9 @@ PIECE = 1 << 18  # elements that are held in float64 at a time
 
 def compare(ours: Tensor, truth: Tensor, reference: Tensor | None, dtype: torch.dtype) -> Errors:
     """Errors of `ours` [T, …], computed in `dtype`, against `truth`, next to those of `reference` (the reference in that type)."""
+    if ours.shape != truth.shape:
+        apart = f"another shape: {list(ours.shape)} instead of {list(truth.shape)}"
+        return Errors(ours=math.inf, ratio=math.inf, row_ratio=math.inf, budget=Budget().relative(dtype_name(dtype)), pattern=apart)
     tally = Tally(dtype)
     tally.add(ours, truth, reference)
     return tally.errors()

@@ -168,6 +168,15 @@ class Probe:
         chosen = self._chosen.get(layer.index_source, {}).get(span, latest_TK) if self._forced_reads is None else self._forced_reads
         segment.shared["indices", layer.index_source] = chosen if segment.longest > top_k else None
 
+    def choices(self) -> dict[tuple[int, int, int], Tensor | None]:
+        """What layers chose to read so far, for those that reuse it: (layer, first token, tokens) → the choice."""
+        return {(layer, *span): chosen for layer, spans in self._chosen.items() for span, chosen in spans.items() if layer is not None}
+
+    def recall(self, choices: dict[tuple[int, int, int], Tensor | None]) -> None:
+        """Go on with what another probe of the same model returned as `choices`."""
+        for (layer, start, count), chosen in choices.items():
+            self._chosen.setdefault(layer, {})[start, count] = chosen
+
     def entering(self, index: int, stream: Tensor) -> Tensor:
         """A reference's stream, [T, D] or of our shape, as layer `index` takes it."""
         residual = self.release.model.layers[index].residual

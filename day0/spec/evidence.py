@@ -60,6 +60,7 @@ class WeightEvidence(Evidence):
     rms: float  #: root mean square of the decoded values
     peak: float  #: largest magnitude
     usual: float  #: median root mean square of the tensors of the same kind
+    pattern: str = ""  #: the simple change that explains the difference
 
 
 @record

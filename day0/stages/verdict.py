@@ -37,7 +37,9 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "positions": (PositionsEvidence, "layers"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"),
 }  # fmt: skip
-PARTS = ("embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits")  # in the order in which a pass meets them
+PARTS = (  # in the order in which a pass meets them
+    "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits",
+)  # fmt: skip
 EACH = 20  # findings of one check that are told one by one
 
 
@@ -61,13 +63,12 @@ class Verdict:
         verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
         self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
-    def answer(self, until: Rung) -> Answer:
+    def answer(self, compared: bool) -> Answer:
         """Fail when anything did; unknown when layers or logits were to be compared and none was."""
         if self._failed:
             return "fail"
         rungs = {rung.name: rung.verdict for rung in self.rungs}
-        asked = RUNGS.index(until) >= RUNGS.index("layers")
-        return "unknown" if asked and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
+        return "unknown" if compared and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
 
     def first(self, model: Model) -> Divergence | None:
         """The lowest rung with a failure, there the first layer, there the first part."""
