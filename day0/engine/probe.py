@@ -12,8 +12,9 @@ from torch import Tensor
 from day0.engine import footprint
 from day0.engine.bind import Bound, Function, Place
 from day0.engine.layer import BoundLayer
-from day0.engine.loading import copy, decoded
+from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
+from day0.engine.on_demand import OnDemand, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.state import Sequence as StateSequence
@@ -205,7 +206,8 @@ class Probe:
     def weights(self, index: int) -> Any:
         """What the engine holds of one layer: `w.mixer.q`; valid until another layer is asked for."""
         if self._loaded is None or self._loaded[0] != index:
-            self._loaded = (index, self._load(self.release.layer(index)))
+            self._loaded = None  # one layer at a time
+            self._loaded = (index, self._load(self.release.layer(index), self._waits(index)))
         return self._loaded[1]
 
     def _rows(self, name: str, start: int, count: int) -> Tensor:
@@ -217,10 +219,21 @@ class Probe:
         copy(self.release.folder, stored.parts["data"], rows, start * hidden)
         return rows
 
-    def _load(self, group: dict[str, Located]) -> Any:
-        layout = footprint.buffer(group, self._dtype)
+    def _load(self, group: dict[str, Located], waiting: bool = False) -> Any:
+        """Weights in memory; with `waiting`, banks of packed experts stay on disk."""
+        banks = {name: located for name, located in group.items() if waiting and can_wait(located)}
+        held = {name: located for name, located in group.items() if name not in banks}
+        layout = footprint.buffer(held, self._dtype)
         buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=self.device)
-        return load(self.release, group, layout, buffer, self._dtype)
+        weights = load(self.release, held, layout, buffer, self._dtype)
+        for name, located in banks.items():
+            place(weights, name, OnDemand.of(located, self.release.folder, self.dtype))
+        return weights
+
+    def _waits(self, index: int) -> bool:
+        """Whether every call that reads experts of a layer decodes them first, so that they can be read one by one."""
+        sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
+        return self.device.type == "cpu" and all(site.decode for site in sites)
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model
