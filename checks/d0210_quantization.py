@@ -3,6 +3,8 @@
 Why: a tool that believes the configuration decodes with the wrong block, or not at all; day0 believes the tensors.
 
 Remedy: mend quantization_config, or fetch configuration and weights of one revision.
+
+Example: quantization_config.weight_block_size: [128, 128], but the scales have blocks of [64, 128].
 """
 
 from collections.abc import Iterator

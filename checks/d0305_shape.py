@@ -3,6 +3,8 @@
 Why: configuration and weights of different models load as far as the shapes allow, and the first product that fits by chance is wrong.
 
 Remedy: compare the configuration with the tensors: one of the two belongs to another model.
+
+Example: model.layers.0.self_attn.k_proj.weight: [1024, 4096] for layers.0.mixer.k, expected [512, 4096].
 """
 
 from collections.abc import Iterator

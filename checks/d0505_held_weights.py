@@ -4,6 +4,8 @@ Why: tensors are cut, turned, stacked and joined while they are read; an expert 
 fault that no comparison of stored tensors can see, and that averages over tokens hide.
 
 Remedy: look at the expert, the rows and the columns that are named, and at how the family's file cuts the tensor.
+
+Example: layer 3 ffn.experts.gate: differs by 0.8 of the largest value at expert 5, columns 248–255: a shard was cut one column block early.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: the choice is handed over ready-made, so that the layer itself looks right whichever one it gets.
 
 Remedy: compare the pattern of layers that choose and layers that reuse with the release's configuration.
+
+Example: layer 3 reads: that of layer 0 lacks 210 of 640: the layer before was meant.
 """
 
 from collections.abc import Iterator

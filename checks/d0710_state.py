@@ -4,6 +4,8 @@ Why: a stale page, an entry in the wrong place or a carried convolution that for
 only beyond the first chunk.
 
 Remedy: look at the first entry that is named: the border of a chunk or of a page points at the state manager, any other at the block.
+
+Example: layer 0 state k: relative error 0.4, first in entry 28: the first token of a chunk was not written.
 """
 
 from collections.abc import Iterator

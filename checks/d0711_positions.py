@@ -4,6 +4,8 @@ Why: a layer receives positions ready-made. One that is off after the first chun
 stay fluent.
 
 Remedy: look at how positions go on after the step that holds the first token named.
+
+Example: layer 0 positions: 37 of 65 tokens elsewhere, first token 28 at 29: the second chunk begins one too far.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """A released model's folder, opened: configuration, index, shard headers, and how each weight is stored. Reads no weight."""
 
 import gc
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,13 +15,15 @@ from day0.checkpoint.headers import Shard, read_shard
 from day0.checkpoint.index import NAME, UNFINISHED, Index, compare, merge, read_index, tell_absent
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.quantization import stated
+from day0.checkpoint.source import Source, at
 from day0.spec.dtype import FLOATING
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
 from day0.spec.format import IDLE, Format, Stored, TensorHeader
+from day0.spec.progress import Progress, silent
 from day0.spec.record import record
 from day0.spec.registry import formats
-from day0.spec.reports.base import Input, file_input
+from day0.spec.reports.base import Input
 
 SMALL = ("generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "hf_quant_config.json")
 NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
@@ -30,7 +33,7 @@ NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
 class Checkpoint:
     """What a folder holds, from its headers alone."""
 
-    folder: Path  #: as given
+    source: Source  #: where it lies
     config: Config  #: config.json
     index: Index | None  #: model.safetensors.index.json
     shards: Mapping[str, Shard]  #: files that make up the model, by name
@@ -39,29 +42,31 @@ class Checkpoint:
     findings: list[Finding]  #: what opening it showed
 
     @classmethod
-    def open(cls, folder: Path) -> "Checkpoint":
+    def open(cls, place: Source | Path | str, progress: Progress = silent) -> "Checkpoint":
         """Day0Error without folder, config.json or valid JSON in it; damage of weight files becomes findings."""
-        folder = Path(folder)
-        if not folder.is_dir():
-            problem = "is a file, not a folder" if folder.exists() else "there is no such folder"
-            raise Day0Error(problem, folder, hint="give the folder that holds config.json and the weights")
-        config = Config.load(folder / "config.json")
+        source = at(place, progress)
+        config = Config.load(source)
         ledger = Ledger()
         with _no_collection():
-            index = read_index(folder, ledger)
-            shards = {file: read_shard(folder, file) for file in weight_files(folder, index, ledger)}
-            headers = merge(folder, index, shards, ledger)
+            index = read_index(source, ledger)
+            shards = {file: read_shard(source, file) for file in weight_files(source, index, ledger)}
+            headers = merge(source, index, shards, ledger)
             if index is not None:
                 tell_absent(index, shards, headers, ledger)
                 compare(index, shards, headers, ledger)
-            stored = recognise_all(headers, stated(config, folder))
+            stored = recognise_all(headers, stated(config, source))
         findings = [finding for shard in shards.values() for finding in shard.findings] + ledger.findings()
-        return cls(folder=folder, config=config, index=index, shards=shards, headers=headers, stored=stored, findings=findings)
+        return cls(source=source, config=config, index=index, shards=shards, headers=headers, stored=stored, findings=findings)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the weights; Day0Error where they are not on this machine."""
+        return self.source.folder
 
     @cached_property
     def quantization(self) -> Mapping[str, Any]:
         """The quantisation that the configuration speaks of; empty when it speaks of none."""
-        return stated(self.config, self.folder)
+        return stated(self.config, self.source)
 
     @cached_property
     def kinds(self) -> Mapping[str, list[str]]:
@@ -73,33 +78,38 @@ class Checkpoint:
         for finding in self.findings:
             if finding.status == "fail":
                 problem = f"{finding.subject}: {finding.found} ({finding.code})"
-                raise Day0Error(problem, self.folder, hint=finding.hint or f"see `day0 explain {finding.code}`")
+                raise Day0Error(problem, self.source.where, hint=finding.hint or f"see `day0 explain {finding.code}`")
 
     def inputs(self) -> list[Input]:
         """Files that were read: small ones by their content, shards by their headers."""
-        small = [self.folder / name for name in ("config.json", NAME, *SMALL)]
-        found = [file_input(path) for path in small if path.is_file()]
+        found = []
+        for name in ("config.json", NAME, *SMALL):
+            size = self.source.size(name)
+            if size is not None:
+                digest = hashlib.sha256(self.source.read(name, 0, size)).hexdigest()
+                found.append(Input(path=self.source.path(name), sha256=digest, bytes=size))
         for shard in self.shards.values():
-            found.append(Input(path=str((self.folder / shard.file).absolute()), sha256=shard.digest, bytes=shard.size))
+            found.append(Input(path=self.source.path(shard.file), sha256=shard.digest, bytes=shard.size))
         return found
 
 
-def weight_files(folder: Path, index: Index | None, ledger: Ledger) -> list[str]:
+def weight_files(source: Source, index: Index | None, ledger: Ledger) -> list[str]:
     """Files that make up the model: those of the index, else model.safetensors, else numbered shards, else all."""
-    present = sorted(path.name for path in folder.glob("*.safetensors"))
+    names = source.names()
+    present = [name for name in names if name.endswith(".safetensors")]
     if index is not None:
-        files = [file for file in index.files if (folder / file).exists()]
+        files = list(index.files)
     elif "model.safetensors" in present:
         files = ["model.safetensors"]
     else:
         files = [name for name in present if NUMBERED.fullmatch(name)] or present
         _tell_gaps(files, ledger)
     if not files and index is None:
-        other = sorted(path.name for path in folder.glob("*.bin")) + sorted(path.name for path in folder.glob("*.gguf"))
+        other = [name for kind in (".bin", ".gguf") for name in names if name.endswith(kind)]
         found = "no safetensors file" + (f"; {other[0]} is there" if other else "")
         hint = "convert the weights to safetensors" if other else "download the weights"
-        ledger.fail("D0201", str(folder.name), expected="*.safetensors", found=found, hint=hint)
-    return files
+        ledger.fail("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
+    return source.present(files)
 
 
 def _tell_gaps(files: list[str], ledger: Ledger) -> None:

@@ -6,8 +6,6 @@ data without holes. A shard is hostile input: whatever is wrong becomes a findin
 
 import hashlib
 import json
-import os
-import stat
 from collections import Counter
 from math import prod
 from operator import attrgetter
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.source import Source, at
 from day0.spec.dtype import BITS
 from day0.spec.finding import Finding
 from day0.spec.format import TensorHeader
@@ -47,11 +46,11 @@ class Unsound(Exception):
         self.code, self.expected, self.found, self.hint = code, expected, found, hint
 
 
-def read_shard(folder: Path, file: str) -> Shard:
+def read_shard(source: Source | Path, file: str) -> Shard:
     """Read the head of one file, in two reads: length and header."""
     reader, raw, readable = _Reader(file), b"", False
     try:
-        raw = reader.head(folder / file)
+        raw = reader.head(at(source))
         entries = reader.parse(raw)
         readable = True
         reader.examine_all(entries)
@@ -81,27 +80,24 @@ class _Reader:
         self.refused: set[str] = set()
         self.sizes: dict[tuple[Any, ...], tuple[int, tuple[int, ...]]] = {}  # (dtype, *shape) → bytes, shape
 
-    def head(self, path: Path) -> bytes:
+    def head(self, source: Source) -> bytes:
         """Bytes of the header."""
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would wait for its writer
+        size = source.size(self.file)
+        if size is None:
             raise Unsound("D0101", expected="a file", found="something that is not a regular file")
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            self.size = os.fstat(handle).st_size
-            start = os.pread(handle, 8, 0)
-            length = int.from_bytes(start, "little")
-            if len(start) < 8:
-                raise Unsound("D0101", expected="8 bytes of header length", found=f"the file has {self.size} bytes")
-            if length == 0:
-                found = "header length is 0: the head of the file is zero-filled, this copy is damaged"
-                raise Unsound("D0101", expected="a header", found=found)
-            if length > min(LIMIT, self.size - 8):
-                expected = f"at most {min(LIMIT, self.size - 8)} bytes of header"
-                raise Unsound("D0102", expected=expected, found=f"header length {length} in a file of {self.size} bytes")
-            self.base = 8 + length
-            return os.pread(handle, length, 8)
-        finally:
-            os.close(handle)
+        self.size = size
+        start = source.read(self.file, 0, 8)
+        length = int.from_bytes(start, "little")
+        if len(start) < 8:
+            raise Unsound("D0101", expected="8 bytes of header length", found=f"the file has {size} bytes")
+        if length == 0:
+            found = "header length is 0: the head of the file is zero-filled, this copy is damaged"
+            raise Unsound("D0101", expected="a header", found=found)
+        if length > min(LIMIT, size - 8):
+            expected = f"at most {min(LIMIT, size - 8)} bytes of header"
+            raise Unsound("D0102", expected=expected, found=f"header length {length} in a file of {size} bytes")
+        self.base = 8 + length
+        return source.read(self.file, 8, length)
 
     def parse(self, raw: bytes) -> dict[str, Any]:
         """Entries by name, without the metadata."""

@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from day0.checkpoint.bytes import same
 from day0.checkpoint.headers import Shard
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 from day0.spec.format import TensorHeader
 from day0.spec.record import record
@@ -28,15 +29,13 @@ class Index:
     files: tuple[str, ...]  #: file names, in alphabetical order
 
 
-def read_index(folder: Path, ledger: Ledger) -> Index | None:
-    """The index of a folder; None when there is none, or none that can be read (a finding)."""
-    path = folder / NAME
-    if not path.is_file():
-        return None
+def read_index(source: Source, ledger: Ledger) -> Index | None:
+    """The index of a release; None when there is none, or none that can be read (a finding)."""
     try:
-        if path.stat().st_size > LIMIT:
-            raise ValueError(f"larger than {LIMIT >> 20} MiB")
-        data = json.loads(path.read_bytes())
+        text = whole(source, NAME, LIMIT)
+        if text is None:
+            return None
+        data = json.loads(text)
         files = sorted(set(data["weight_map"].values()))
         if not all(_inside(file) for file in files):
             raise ValueError("weight_map names a file outside the folder")
@@ -56,7 +55,7 @@ def _inside(file: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
-def merge(folder: Path, index: Index | None, shards: Mapping[str, Shard], ledger: Ledger) -> dict[str, TensorHeader]:
+def merge(source: Source, index: Index | None, shards: Mapping[str, Shard], ledger: Ledger) -> dict[str, TensorHeader]:
     """Every tensor once, from the shard that the index names; what is in two shards is a finding."""
     headers: dict[str, TensorHeader] = {}
     for shard in shards.values():
@@ -68,13 +67,13 @@ def merge(folder: Path, index: Index | None, shards: Mapping[str, Shard], ledger
         copies = [shard.tensors[name] for shard in shards.values() if name in shard.tensors]
         picked = index.weight_map.get(name) if index else None
         headers[name] = next((copy for copy in copies if copy.file == picked), copies[-1])
-        _tell_duplicate(folder, copies, picked, ledger)
+        _tell_duplicate(source, copies, picked, ledger)
     return headers
 
 
-def _tell_duplicate(folder: Path, copies: list[TensorHeader], picked: str | None, ledger: Ledger) -> None:
+def _tell_duplicate(source: Source, copies: list[TensorHeader], picked: str | None, ledger: Ledger) -> None:
     try:
-        equal = all(same(folder, copies[0], copy, COMPARED) for copy in copies[1:])
+        equal = all(same(source.folder, copies[0], copy, COMPARED) for copy in copies[1:])
         bytes = "their bytes are equal" if equal else "their bytes differ"
     except Day0Error:
         equal, bytes = False, "their bytes cannot be compared"

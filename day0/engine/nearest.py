@@ -82,7 +82,7 @@ def advice(checkpoint: Checkpoint) -> str:
     best = nearest(checkpoint)
     if best is None:
         return "no known family has such tensor names; see docs/adapt-a-new-family.md"
-    return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.folder}` drafts one for it"
+    return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.source.where}` drafts one for it"
 
 
 def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str]) -> Likeness:

@@ -102,8 +102,8 @@ class Probe:
 
     @torch.inference_mode()
     def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
-        """Float32 logits [T, W] of the stream that left the last layer."""
-        self._judge = judge
+        """Float32 logits [T, W] of the stream that left the last layer; no layer's weights are held beside the head's rows."""
+        self._judge, self._loaded = judge, None
         model, ends = self.release.model, self.release.ends()
         bound = self._ends("prefill")
         name = "embed" if model.tied else "head"
@@ -206,7 +206,7 @@ class Probe:
     def weights(self, index: int) -> Any:
         """What the engine holds of one layer: `w.mixer.q`; valid until another layer is asked for."""
         if self._loaded is None or self._loaded[0] != index:
-            self._loaded = None  # one layer at a time
+            self._loaded = None  # before the next one is read, not after
             self._loaded = (index, self._load(self.release.layer(index), self._waits(index)))
         return self._loaded[1]
 

@@ -78,8 +78,7 @@ class Release:
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
         self.checkpoint, self.family = checkpoint, family
         self.model = family.fit(model, checkpoint.stored) if family.fit else model
-        self.folder: Path = checkpoint.folder
-        self.name = checkpoint.folder.resolve().name
+        self.where, self.name = checkpoint.source.where, checkpoint.source.name
         self.tensors: dict[str, Located] = {}
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
@@ -88,11 +87,16 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, folder: Path) -> "Release":
+    def open(cls, place: Path | str) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        checkpoint = Checkpoint.open(folder)
+        checkpoint = Checkpoint.open(place)
         _, family = recognise(checkpoint.config, checkpoint)
         return cls(checkpoint, family, family.read(checkpoint.config))
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the weights; Day0Error where they are not on this machine."""
+        return self.checkpoint.folder
 
     def layer(self, index: int) -> dict[str, Located]:
         """Weights of one layer, by their name within it ("mixer.q")."""
@@ -107,7 +111,7 @@ class Release:
         self.checkpoint.require_sound()
         if self.missing:
             more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
+            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.where, hint="run `day0 inspect` on it")
         for name, located in self.tensors.items():
             if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
@@ -116,7 +120,7 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
             if located.odd is not None:
                 problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
-                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
+                raise Day0Error(problem, self.where, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
         apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]

@@ -5,6 +5,7 @@ Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 th
 """
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import Any
 
 from day0.checkpoint import outline
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.source import Source
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.engine import anatomy
 from day0.engine.release import Release, recognise
@@ -27,19 +29,22 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SourceRow,
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
 
+DEPTH = 8  # nested objects of a configuration that are opened
+LONG = 100  # characters of a value that are kept
 PIECE = 16 << 20  # bytes hashed at once
 
 
-def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release in the folder `model`; with `hash`, digest its files whole.
+def inspect(model: Source | Path | str, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
+    """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    checkpoint = Checkpoint.open(model)
+    checkpoint = Checkpoint.open(model, progress)
     release = understood(checkpoint)
     asked = list(questions(known=release is not None))
     findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
@@ -50,14 +55,16 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
         parameters=anatomy.parameters(release) if release else outline.parameters(checkpoint),
         bytes=weigh(checkpoint, release),
         layers=anatomy.layers(release) if release else outline.layers(checkpoint),
-        tokenizer=tokenizer(checkpoint.folder),
-        template=template(checkpoint.folder),
+        tokenizer=tokenizer(checkpoint.source),
+        template=template(checkpoint.source),
         config=ConfigRow(
             read=dict(release.model.read_keys) if release else {},
             unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
+            values=dict(values(checkpoint.config.data)),
         ),
         files=files(checkpoint, hash, progress),
         checks=[check.code for check in asked],
+        source=came_from(checkpoint.source),
         findings=[FindingRow(**asdict(finding)) for finding in findings],
     )
 
@@ -85,8 +92,8 @@ def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
     words: Mapping[str, Any] = {**(nested if isinstance(nested, dict) else {}), **data} if model is None else {}
     kind, architectures = data.get("model_type"), data.get("architectures")
     return ModelRow(
-        name=checkpoint.folder.resolve().name,
-        folder=str(checkpoint.folder.resolve()),
+        name=checkpoint.source.name,
+        folder=checkpoint.source.where,
         family=model.family if model else None,
         model_type=kind if isinstance(kind, str) else None,
         architectures=[str(name) for name in architectures] if isinstance(architectures, list) else [],
@@ -130,15 +137,32 @@ def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
     )
 
 
-def tokenizer(folder: Path) -> TokenizerRow | None:
+def values(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys of the configuration with their values, on one line each."""
+    for key, value in data.items():
+        if isinstance(value, dict) and value and prefix.count(".") < DEPTH:
+            yield from values(value, f"{prefix}{key}.")
+            continue
+        text = json.dumps(value)
+        if len(text) > LONG:
+            text = f"{text[:LONG]}… ({len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:12]})"
+        yield prefix + key, text
+
+
+def came_from(source: Source) -> SourceRow | None:
+    """What was read of an address."""
+    return None if source.fetched is None else SourceRow(**asdict(source.fetched))
+
+
+def tokenizer(source: Source) -> TokenizerRow | None:
     """Facts of the tokenizer."""
-    facts = read_tokenizer(folder)
+    facts = read_tokenizer(source)
     return None if facts is None else TokenizerRow(file=facts.file, tokens=facts.tokens, highest_id=facts.highest)
 
 
-def template(folder: Path) -> TemplateRow | None:
+def template(source: Source) -> TemplateRow | None:
     """The template that counts."""
-    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(folder).items()), None)
+    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(source).items()), None)
 
 
 def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:

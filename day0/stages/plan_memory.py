@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from math import ceil, lcm
-from pathlib import Path
 
 from day0.engine import footprint
 from day0.engine.demand import RUNTIME, SLACK, Demand
@@ -32,6 +31,7 @@ from day0.spec.reports.plan_memory import (
     WorkloadRow,
 )
 from day0.spec.workload import Workload
+from day0.stages.reopen import reopen
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
 ONE_CARD = Placement(tp=1, ep=1, pp=1, dp=1)
@@ -39,11 +39,11 @@ ONE_CARD = Placement(tp=1, ep=1, pp=1, dp=1)
 
 def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) -> PlanMemoryReport:
     """Plan the inspected model on `machine`. What the workload leaves open is chosen here and stated in the report."""
-    release = Release.open(Path(inspected.model.folder))
+    release = reopen(inspected)
     if release.missing:
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
-        raise Day0Error(problem, release.folder, hint="a plan without it would be too small; run `day0 inspect` on it")
+        raise Day0Error(problem, release.where, hint="a plan without it would be too small; run `day0 inspect` on it")
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     demand = Demand(release, complete(workload, release), machine)
@@ -51,7 +51,7 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
     return PlanMemoryReport(
         verdict="fits" if card.free >= 0 else "does not fit",
         reasons=[FindingRow(**vars(finding)) for finding in findings(demand)],
-        model=ModelRow(name=release.name, folder=str(release.folder.resolve()), family=release.model.family, context=release.model.context),
+        model=ModelRow(name=release.name, folder=release.where, family=release.model.family, context=release.model.context),
         machine=MachineRow.of(machine),
         workload=demand.workload,
         cards=demand.least_cards(),

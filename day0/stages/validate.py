@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 import day0
+from day0.checkpoint.source import here
 from day0.community.bench import Bench, Opens
 from day0.community.compare_held import compare_held
 from day0.community.compare_model import compare_model
@@ -62,7 +63,7 @@ def validate(
     rungs = [rung for rung in RUNGS if rung in only] or list(RUNGS[: RUNGS.index(until) + 1])
     compared = not {"layers", "model"}.isdisjoint(rungs)
     library = transformers() if compared and not against else None
-    release = Release.open(Path(inspected.model.folder))
+    release = Release.open(here(inspected.model.folder))
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)

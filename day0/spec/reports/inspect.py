@@ -11,7 +11,7 @@ class ModelRow(Strict):
     """The release."""
 
     name: str = Field(description="name of its folder")
-    folder: str = Field(description="absolute path of its folder")
+    folder: str = Field(description="absolute path of its folder, or its address")
     family: str | None = Field(description="file name in day0/families/; null when no family reads it")
     model_type: str | None = Field(description="as the configuration calls it")
     architectures: list[str] = Field(description="classes that the configuration names")
@@ -59,6 +59,16 @@ class LayerRow(Strict):
     top_k: int | None = Field(description="experts chosen for a token; null where there are none")
 
 
+class SourceRow(Strict):
+    """Where a release was read that is not on this machine."""
+
+    kind: Literal["hub", "https"] = Field(description="hub: through a hub's list of files; https: a folder of files")
+    url: str = Field(description="address, with the revision of a hub")
+    revision: str | None = Field(description="commit; null where the address has none")
+    bytes_read: int = Field(description="read over the network, bytes")
+    bytes_total: int = Field(description="of all files that are known to be there, bytes")
+
+
 class TokenizerRow(Strict):
     """The tokenizer, without running it."""
 
@@ -79,6 +89,7 @@ class ConfigRow(Strict):
 
     read: dict[str, str] = Field(description="dotted key → who read it")
     unread: list[str] = Field(description="dotted keys that nobody read")
+    values: dict[str, str] = Field(description="dotted key → its value as JSON; of a long one the beginning and a digest")
 
 
 class FileRow(Strict):
@@ -98,6 +109,7 @@ class InspectReport(Report):
 
     verdict: Literal["sound", "unsound"] = Field(description="unsound when a finding fails")
     model: ModelRow = Field(description="what it is")
+    source: SourceRow | None = Field(description="where it was read; null for a folder of this machine")
     parameters: ParameterRow = Field(description="how many weights")
     bytes: ByteRow = Field(description="where the bytes are")
     layers: list[LayerRow] = Field(description="the stack, in order")
