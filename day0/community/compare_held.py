@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from day0.community.decode import independent
+from day0.community.pattern import pattern
 from day0.engine.packed import Packed
 from day0.engine.probe import Probe
 from day0.engine.release import Located
@@ -34,21 +36,29 @@ def _at(held: Any, name: str) -> Any:
 
 def _one(probe: Probe, index: int, name: str, located: Located, held: Any) -> HeldEvidence:
     """The worst expert of a bank that is stored one by one speaks for all."""
-    worst: tuple[float, int | None, tuple[int, int] | None, tuple[int, int] | None] = (0.0, None, None, None)
+    worst = _Apart()
     for e, (piece, stored) in enumerate(located.pieces):
         found = independent(probe.release.checkpoint, stored)
         if found is None:
             continue
         right = found[0] if piece.cut is None else _part(found[0], piece.cut, located.spec.shape)
         mine = _decoded(held.expert(e) if located.stacked and isinstance(held, Packed) else held[e] if located.stacked else held)
-        deviation, expert, rows, columns = _difference(mine, right.reshape(mine.shape))
-        if deviation > worst[0]:
-            worst = deviation, e if located.stacked else expert, rows, columns
-    deviation, expert, rows, columns = worst
-    return HeldEvidence(
-        layer=index, part=name.partition(".")[0], name=name, deviation=deviation, rows=rows, columns=columns,
-        expert=expert if located.spec.role == "expert" else None,
-    )  # fmt: skip
+        apart = _difference(mine, right.reshape(mine.shape))
+        if apart.deviation > worst.deviation:
+            worst = replace(apart, expert=e) if located.stacked else apart
+    expert = worst.expert if located.spec.role == "expert" else None
+    return HeldEvidence(layer=index, part=name.partition(".")[0], name=name, **(vars(worst) | {"expert": expert}))
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """How a weight differs, and where."""
+
+    deviation: float = 0.0
+    expert: int | None = None
+    rows: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None
+    pattern: str = ""
 
 
 def _decoded(held: Any) -> Tensor:
@@ -68,18 +78,21 @@ def _part(stored: Tensor, cut: Cut, shape: tuple[int, ...]) -> Tensor:
     return part.mT if cut.transpose else part
 
 
-def _difference(mine: Tensor, right: Tensor) -> tuple[float, int | None, tuple[int, int] | None, tuple[int, int] | None]:
-    """(largest difference relative to the largest value, expert, rows, columns) of what differs."""
+def _difference(mine: Tensor, right: Tensor) -> _Apart:
+    """Largest difference relative to the largest value; expert, rows, columns and pattern of what differs."""
     apart = torch.where((mine == right) | (mine.isnan() & right.isnan()), 0.0, (mine - right).abs().nan_to_num(nan=math.inf))
-    largest, peak = float(right.nan_to_num(0, 0, 0).abs().max()) if right.numel() else 0.0, float(apart.max()) if apart.numel() else 0.0
+    peak = float(apart.max()) if apart.numel() else 0.0
     if not peak:
-        return 0.0, None, None, None
-    expert = None
+        return _Apart()
+    largest, expert = float(right.nan_to_num(0, 0, 0).abs().max()), None
     if apart.dim() == 3:
         expert = int(apart.flatten(1).amax(-1).argmax())
-        apart = apart[expert]
-    spans = [_span(apart.amax(-1)), _span(apart.amax(0))] if apart.dim() == 2 else [None, None]
-    return peak / largest if largest else math.inf, expert, spans[0], spans[1]
+        apart, mine, right = apart[expert], mine[expert], right[expert]
+    deviation = peak / largest if largest else math.inf
+    if apart.dim() != 2:
+        return _Apart(deviation, expert)
+    looks = pattern(mine.double(), right.double()) if math.isfinite(peak) else ""
+    return _Apart(deviation, expert, _span(apart.amax(-1)), _span(apart.amax(0)), looks)
 
 
 def _span(apart: Tensor) -> tuple[int, int] | None:

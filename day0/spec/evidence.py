@@ -166,6 +166,7 @@ class HeldEvidence(Evidence):
     expert: int | None  #: the worst expert; None outside a bank
     rows: tuple[int, int] | None  #: first and last row that differs
     columns: tuple[int, int] | None  #: first and last column that differs
+    pattern: str = ""  #: the simple change that explains the difference
 
 
 @record

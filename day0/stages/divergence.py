@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEvidence, OperatorEvidence, Rung
+from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEvidence, ModelEvidence, OperatorEvidence, Rung
 from day0.spec.finding import Finding
 from day0.spec.model import Model
 from day0.spec.reports.validate import Divergence
 
 JUMP = 10.0  # times the error of the layer before: a fault begins here
+STREAM = 2e-4  # relative error that passing through all layers explains
 MOST = 0.9  # of the tokens behind a border: a mask is wrong, not a number
 LASTING = 0.1  # of the error where it began: what a stream that stays wrong keeps
 DECIDED = {
@@ -32,7 +33,7 @@ def divergence(
     looks = _pattern(evidence, finding, failed, call)
     place = evidence if call is None or (evidence.part, call.part) == ("router", "ffn") else call
     words = [
-        f"layer {evidence.layer}" if evidence.layer is not None else "", _kind(model, place),
+        f"layer {evidence.layer}" if evidence.layer is not None else "", _kind(model, place), _outside(evidence, seen),
         f"{operator} {weights}".strip() if operator else weights, f"expert {expert}" if expert is not None else "",
         f"columns {columns[0]}–{columns[1]}" if columns else "", f"first in row {row}" if row else "",
         f"ratio {ratio:.3g}" if ratio else "", looks,
@@ -60,6 +61,16 @@ def _kind(model: Model, evidence: Evidence) -> str:
     return part.kind if part is not None else evidence.part
 
 
+def _outside(evidence: Evidence, seen: Sequence[Evidence]) -> str:
+    """Of logits that are wrong: whether the stream of the last layer, or of the first one, is."""
+    errors = [one.errors for one in seen if isinstance(one, DepthEvidence) and one.dtype == "float32"]
+    if not isinstance(evidence, ModelEvidence) or not errors:
+        return ""
+    if errors[-1].ours <= STREAM:
+        return "after the last layer (norm or head)"
+    return "before the first layer (embedding)" if errors[0].ours > STREAM else ""
+
+
 def _pattern(evidence: Evidence, finding: Finding, failed: Sequence[Finding], call: CallEvidence | None) -> str:
     """One change that would explain all of it; "precision" where float32 is right; "mask" where attention is right up to a border."""
     errors = getattr(evidence, "errors", None)
@@ -67,7 +78,7 @@ def _pattern(evidence: Evidence, finding: Finding, failed: Sequence[Finding], ca
     if finding.code in DECIDED:
         return DECIDED[finding.code]
     if isinstance(evidence, HeldEvidence):
-        return "" if evidence.columns is None and evidence.rows is None else "a part of the weight"
+        return evidence.pattern or ("" if evidence.columns is None and evidence.rows is None else "a part of the weight")
     own = getattr(evidence, "dtype", "float32") != "float32"
     if own and not any(other.subject == finding.subject and other.code in ("D0701", "D0703") for other in failed):
         return "precision"
