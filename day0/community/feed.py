@@ -85,15 +85,18 @@ class Feed:
         if group == ENDS:
             self._model.tie_weights()
         else:
-            self._without_bias(self._layers[group])
+            self._complete(self._layers[group])
         self._require(group)
 
-    def _without_bias(self, layer: nn.Module) -> None:
-        """A correction that the class always has and the release does not store adds nothing."""
+    def _complete(self, layer: nn.Module) -> None:
+        """Buffers that no release stores: a correction that is not there adds nothing; others are what the class computes."""
         for name, buffer in list(layer.named_buffers()):
-            owner, _, last = name.rpartition(".")
+            owner, last = layer.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
             if buffer.is_meta and last.endswith("correction_bias"):
-                setattr(layer.get_submodule(owner), last, torch.zeros_like(buffer, device=self._device))
+                setattr(owner, last, torch.zeros_like(buffer, device=self._device))
+            elif buffer.is_meta and not list(owner.parameters(recurse=False)):
+                setattr(owner, last, torch.empty_like(buffer, device=self._device))
+                self._model._init_weights(owner)
 
     def drop(self, group: int) -> None:
         """Give the memory of one layer back."""
