@@ -179,14 +179,18 @@ class Probe:
             self._chosen.setdefault(layer, {})[start, count] = chosen
 
     def entering(self, index: int, stream: Tensor) -> Tensor:
-        """A reference's stream, [T, D] or of our shape, as layer `index` takes it."""
-        residual = self.release.model.layers[index].residual
+        """A reference's stream, [T, D], of our shape, or of our shape with its streams side by side, as layer `index` takes it."""
+        residual, hidden = self.release.model.layers[index].residual, self.release.model.hidden
+        if stream.dim() == 2 and stream.shape[1] != hidden:
+            return stream.unflatten(-1, (-1, hidden))
         opened: Tensor = stream if stream.dim() > 2 else blocks().get(residual.kind).open(stream, residual)
         return opened
 
     def leaving(self, index: int, stream: Tensor, like: Tensor) -> Tensor:
         """The stream after layer `index` in the shape of a reference's."""
         residual = self.release.model.layers[index].residual
+        if like.dim() == 2 and like.shape[1] != self.release.model.hidden:
+            return stream.flatten(1)
         closed: Tensor = stream if stream.dim() == like.dim() else blocks().get(residual.kind).close(stream, residual, None, None)
         return closed
 
