@@ -74,13 +74,8 @@ def validate(
     bench = Bench(release, maps, against[1] if against else None)
     task = Task(bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=progress, journal=kept)
     return_freed_memory()
-    verdict, evidence = Verdict(), []
-    for name, measure in climb(task):
-        start = time.perf_counter()
-        measured = list(measure)
-        verdict.rung(name, measured, time.perf_counter() - start)
-        evidence += measured
-    task.journal.close()
+    verdict, evidence = _judge(task)
+    kept.close()
     return ValidateReport(
         verdict=verdict.answer(compared),
         first_divergence=verdict.first(release.model),
@@ -95,6 +90,17 @@ def validate(
         findings=verdict.findings(),
         **rows(evidence),
     )
+
+
+def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
+    """Climb, and let the checks look at everything that was measured."""
+    verdict, evidence = Verdict(), list[Evidence]()
+    for name, measure in climb(task):
+        start = time.perf_counter()
+        measured = list(measure)
+        verdict.rung(name, measured, time.perf_counter() - start)
+        evidence += measured
+    return verdict, evidence
 
 
 def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
