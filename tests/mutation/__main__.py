@@ -24,6 +24,9 @@ through the reference's layer, in whatever layout; the first that is not there, 
 That last step is a hint and not a verdict: where the reference multiplies by a constant at another place than our block does, the operator
 between both places may be named instead. `ratio` is an error in units of the reference's own error in the same type, or of what one
 rounding explains. Discrete choices are judged by the reference's rule on our own scores, never by how often they differ.
+
+The limits are those of the error budget; the harmless variants at the end are what they are calibrated with: 1.3 times the worst ratio of a
+variant must stay below the limit, which `tests/mutation` holds.
 """
 
 
