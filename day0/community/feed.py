@@ -85,18 +85,28 @@ class Feed:
         if group == ENDS:
             self._model.tie_weights()
         else:
-            self._complete(self._layers[group])
+            self._recompute(self._layers[group])
+            self._without_bias(self._layers[group])
         self._require(group)
 
-    def _complete(self, layer: nn.Module) -> None:
-        """Buffers that no release stores: a correction that is not there adds nothing; others are what the class computes."""
+    def _recompute(self, layer: nn.Module) -> None:
+        """Buffers that the release leaves out, and that the class computes by itself."""
+        for module in layer.modules():
+            own = {name: buffer for name, buffer in module.named_buffers(recurse=False) if buffer.is_meta}
+            if own and not module._parameters:
+                for name, buffer in own.items():
+                    setattr(module, name, torch.full_like(buffer, torch.nan, device=self._device))
+                self._model._init_weights(module)
+                for name in own:
+                    if getattr(module, name).isnan().any():
+                        setattr(module, name, own[name])
+
+    def _without_bias(self, layer: nn.Module) -> None:
+        """A correction that the class always has and the release does not store adds nothing."""
         for name, buffer in list(layer.named_buffers()):
-            owner, last = layer.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
+            owner, _, last = name.rpartition(".")
             if buffer.is_meta and last.endswith("correction_bias"):
-                setattr(owner, last, torch.zeros_like(buffer, device=self._device))
-            elif buffer.is_meta and not list(owner.parameters(recurse=False)):
-                setattr(owner, last, torch.empty_like(buffer, device=self._device))
-                self._model._init_weights(owner)
+                setattr(layer.get_submodule(owner), last, torch.zeros_like(buffer, device=self._device))
 
     def drop(self, group: int) -> None:
         """Give the memory of one layer back."""

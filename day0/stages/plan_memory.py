@@ -98,7 +98,7 @@ def groups(demand: Demand) -> list[TensorGroup]:
             held[place[part.name].spec.role] += end - part.start
         for located in place.values():
             tensors[located.spec.role] += 1
-            stored[located.spec.role] += sum(weight.bytes for _, weight in located.pieces)
+            stored[located.spec.role] += sum(weight.bytes * times for weight, times in located.alike)
     return [TensorGroup(role=role, tensors=tensors[role], stored=stored[role], bytes=held[role], residency=residency) for role in held]
 
 
