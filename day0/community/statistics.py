@@ -11,6 +11,7 @@ from day0.spec.evidence import Errors
 from day0.spec.ops import ROUNDOFF, Budget
 
 PIECE = 1 << 18  # elements that are held in float64 at a time
+NARROW, CANCELLED = 8, 16.0  # rows of fewer elements may cancel by chance: they count as no smaller than the whole tensor by this factor
 
 
 def compare(ours: Tensor, truth: Tensor, reference: Tensor | None, dtype: torch.dtype) -> Errors:
@@ -39,12 +40,14 @@ class Tally:
         self._rows: list[tuple[Tensor, ...]] = []
         self._bias = [0.0, 0.0, 0.0]  # count, sum and sum of squares of signed relative errors
         self._elements = 0
+        self._narrow = False
         self._columns: Tensor | None = None  # sums of squared errors
         self._pattern: str | None = None
 
     def add(self, ours: Tensor, truth: Tensor, reference: Tensor | None = None) -> None:
         """Some more rows."""
         self._elements += truth.numel()
+        self._narrow = truth[0].numel() < NARROW
         for ours_TX, truth_TX, reference_TX in _pieces(ours, truth, reference):
             finite_T = (torch.isfinite(ours_TX) == torch.isfinite(truth_TX)).all(-1)
             for wide in (ours_TX, truth_TX, reference_TX):
@@ -71,7 +74,8 @@ class Tally:
         """Of all rows."""
         own_T, other_T, truth_T, finite_T, ours_T = (torch.cat(column) for column in zip(*self._rows, strict=True))
         scale, own, other = (math.sqrt(float(squares_T.mean())) for squares_T in (truth_T, own_T, other_T))
-        usual_T = truth_T.sqrt() * max(self._budget, _share(other, scale))
+        size_T = truth_T.sqrt().clamp(min=scale / CANCELLED if self._narrow else 0.0)
+        usual_T = size_T * max(self._budget, _share(other, scale))
         ratio_T = torch.where(own_T == 0, 0.0, own_T.sqrt() / torch.maximum(other_T.sqrt(), usual_T))
         uneven_T = torch.where(other_T == 0, 0.0, other_T.sqrt() / usual_T)
         count, total, squares = self._bias
