@@ -147,6 +147,18 @@ class LayerState:
         """Entries of sequence `b` in order; see `Segment.entries`."""
         return segment.entries(self._pools[name], b, self._groups[name])
 
+    def kept(self, segment: Segment) -> dict[str, Tensor]:
+        """Name → what is kept of the first sequence of the segment: entries in order, or the one value."""
+        found = {}
+        for name, group in self._groups.items():
+            if name not in self._flat:
+                found[name] = self.read(name, segment)[:1].clone()
+            elif group[2] is None:
+                found[name] = self.entries(name, segment, 0).clone()
+            else:
+                found[name] = self.entries(name, segment, 0)[-group[2] :].clone()
+        return found
+
     def read(self, name: str, segment: Segment) -> Tensor:
         """[B, …]: state that is kept once a sequence, as the last step left it; zeros before the first."""
         return self._pools[name][list(segment.slots)]
