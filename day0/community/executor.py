@@ -27,7 +27,7 @@ class Community:
         self._model = reference.model
         accepted = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24
-        self._sees = {"pixel_values", "image_grid_thw"} <= accepted.keys()
+        self._sees = {"pixel_values", "image_grid_thw", "mm_token_type_ids"} <= accepted.keys()
         self.vocab: int = self._model.get_output_embeddings().weight.shape[0]
         self._waiting: deque[Request] = deque()
         self._current: tuple[str, Iterator[Output]] | None = None
@@ -125,19 +125,23 @@ class Community:
             logits_TW = self._forward([choice.token], self._cache)
 
     def _new_cache(self) -> Any:
+        for module in self._model.modules():
+            if getattr(module, "rope_deltas", None) is not None:  # how far images have shifted the positions of the last sequence
+                module.rope_deltas = None
         return transformers().DynamicCache(config=self._model.config)
 
     def _forward(self, tokens: Sequence[int], cache: Any, images: Sequence[Placed] = ()) -> Tensor:
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self.reference.device)
-        return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}, **self._media(images)).logits[0].float()
+        return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}, **self._media(ids, images)).logits[0].float()
 
-    def _media(self, images: Sequence[Placed]) -> dict[str, Tensor]:
-        """As processors of transformers leave them: pixels of all patches, and (time, rows, columns) of each view."""
+    def _media(self, ids: Tensor, images: Sequence[Placed]) -> dict[str, Tensor]:
+        """As processors of transformers leave them: pixels of all patches, (time, rows, columns) of each view, and 1 for each image token."""
         views = [view for image in images for view in image.picture.views]
         if not views:
             return {}
         pixels = torch.cat([torch.from_numpy(view.patches) for view in views]).to(self.reference.device, self.reference.dtype)
-        return {"pixel_values": pixels, "image_grid_thw": torch.tensor([[1, *view.grid] for view in views], device=pixels.device)}
+        grids = torch.tensor([[1, *view.grid] for view in views], device=pixels.device)
+        return {"pixel_values": pixels, "image_grid_thw": grids, "mm_token_type_ids": (ids == images[0].picture.token).int()}
 
     def _require(self, tokens: Sequence[int]) -> None:
         if not tokens:

@@ -17,15 +17,15 @@ from day0.stages.suite import examine, read_suite
 CONTEXT, BATCH = 256, 16
 
 
-def measure(folder: Path, suite: Path) -> Iterator[SuiteScore]:
-    """By day0's engine, then by transformers."""
+def measure(folder: Path, suite: Path, name: str) -> Iterator[SuiteScore]:
+    """By day0's engine, then by transformers; `name` is the model's in the scores."""
     inspected, machine, questions = inspect(folder), find_machine("cpu"), read_suite(suite)
     plan = plan_memory(inspected, machine, Workload(context=CONTEXT, batch=BATCH, dtype="float32", vision=True))
     ours = planned(plan, map_ops(inspected, plan, machine))
     theirs = Opening(folder=folder, model=ours.model, machine="cpu", backend_name="cpu", dtype="float32", context=CONTEXT, sees=True)
     for opening in (ours, theirs):
         score = examine(opening.start(), suite, questions)
-        yield score.model_copy(update={"by": f"{folder.name}, {score.by}", "suite": ""})
+        yield score.model_copy(update={"by": f"{name}, {score.by}", "suite": "", "wrong": []})
 
 
 def show(scores: Sequence[SuiteScore]) -> None:

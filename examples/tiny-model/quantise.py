@@ -1,7 +1,9 @@
 """Pack a bfloat16 release of the GLM-5.3-Flash kind: routed experts in mxfp4, attention in fp8 blocks, as compressed-tensors stores them.
 
     python examples/tiny-model/quantise.py SOURCE TARGET
-    python examples/tiny-model/quantise.py SOURCE TARGET --suite suite.json    and the accuracy before and after, in both executors
+    python examples/tiny-model/quantise.py SOURCE TARGET --suite FILE    and the accuracy before and after, in both executors
+
+The suite is copied beside the packed release, with what the original scored on it, for `day0 adapt` and `day0 run --suite`.
 
 Round to nearest, with the scales of compressed-tensors and no calibration: for mxfp4 a power of two for each 32 inputs, from the largest
 of them rounded to a code of E2M1; for fp8 the largest of a block of 128 × 128 over 448.
@@ -18,6 +20,7 @@ from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.quantization import QuantizationConfig, QuantizationScheme, preset_name_to_scheme
 from compressed_tensors.quantization.utils import calculate_qparams
 from safetensors.torch import load_file, save_file
+from suite import publish
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -94,11 +97,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--suite", type=Path, help="questions that both are asked, as suite.py writes them")
+    parser.add_argument("--suite", type=Path, help="questions for both, as suite.py writes them")
     wanted = parser.parse_args()
     quantise(wanted.source, wanted.target)
     if wanted.suite:
-        show([score for folder in (wanted.source, wanted.target) for score in measure(folder, wanted.suite)])
+        before = list(measure(wanted.source, wanted.suite, "original"))
+        show([*before, *measure(wanted.target, wanted.suite, "packed")])
+        publish(wanted.suite, wanted.target, [score.model_dump(mode="json", exclude_defaults=True) for score in before])
 
 
 if __name__ == "__main__":
