@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
+from day0.spec.reports.base import file_input
 from day0.spec.reports.suite import SuiteScore, TaskScore, Wrong
 from day0.spec.request import Sampling
 from day0.spec.suite import FILE, Question, Suite
@@ -58,7 +59,8 @@ def examine(opened: Opened, file: Path, suite: Suite, progress: Progress = silen
     left_out = len(suite.questions) - len(asked)
     wrong = list(_wrong(asked, said))
     return SuiteScore(
-        by=opening.executor, suite=str(file), tasks=tasks(asked, said), left_out=left_out, wrong=wrong, seconds=round(meter.total, 3)
+        by=opening.executor, suite=str(file), sha256=file_input(file).sha256, tasks=tasks(asked, said), left_out=left_out, wrong=wrong,
+        seconds=round(meter.total, 3),
     )  # fmt: skip
 
 

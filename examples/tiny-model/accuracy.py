@@ -25,7 +25,7 @@ def measure(folder: Path, suite: Path, name: str) -> Iterator[SuiteScore]:
     theirs = Opening(folder=folder, model=ours.model, machine="cpu", backend_name="cpu", dtype="float32", context=CONTEXT, sees=True)
     for opening in (ours, theirs):
         score = examine(opening.start(), suite, questions)
-        yield score.model_copy(update={"by": f"{name}, {score.by}", "suite": "", "wrong": []})
+        yield score.model_copy(update={"by": f"{name}, {score.by}", "suite": "", "sha256": "", "wrong": [], "seconds": None})
 
 
 def show(scores: Sequence[SuiteScore]) -> None:

@@ -30,6 +30,7 @@ class SuiteScore(Strict):
 
     by: str = Field(description="whose answers: native, community, or what a suite says of others that it was measured with")
     suite: str = Field(default="", description="file of the questions")
+    sha256: str = Field(default="", description="of that file")
     tasks: list[TaskScore] = Field(description="one for each kind, in the suite's order")
     left_out: int = Field(default=0, description="questions with images that were not asked, since the plan takes none")
     wrong: list[Wrong] = Field(default_factory=list, description="the first wrong answers of each kind")
