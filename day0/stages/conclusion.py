@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from day0.spec.errors import Day0Error
 from day0.spec.record import record
@@ -46,7 +47,8 @@ class Reports:
     def of(cls, chain: Chain, found: Mapping[str, Report], refused: Mapping[str, Day0Error] | None = None) -> "Reports":
         """From reports by stage."""
         names = dict(zip(CHAIN, ("inspect", "plan", "mapped", "validated", "run", "served"), strict=True))
-        return cls(model=chain.model, target=chain.target, refused=refused or {}, **{names[stage]: report for stage, report in found.items()})  # type: ignore[arg-type]
+        fields: dict[str, Any] = {names[stage]: report for stage, report in found.items()}
+        return cls(model=chain.model, target=chain.target, refused=refused or {}, **fields)
 
 
 def gather(chain: Chain, stages: Collection[str] = CHAIN, refused: Mapping[str, Day0Error] | None = None) -> Reports:

@@ -35,7 +35,7 @@ return [rows.length, rows.filter(([name, said]) => name.getBoundingClientRect().
   .map(([name, said]) => name.textContent + ' | ' + said.textContent)];
 """
 OUTSIDE = """
-const hidden = node => node.closest('.wide') || node.closest('.skip') || node.closest('thead');
+const hidden = node => node.closest('.wide') || node.closest('thead');
 return [...document.querySelectorAll('body *')].filter(node => !hidden(node) && node.getBoundingClientRect().right > innerWidth + .5)
   .map(node => node.outerHTML.slice(0, 120));
 """

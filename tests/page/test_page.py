@@ -27,7 +27,7 @@ HOSTILE = "</style><script>alert(1)</script><img src=x onerror=alert(1)>\" ' {{7
 SAFE = {
     *("html", "head", "meta", "link", "title", "style", "body", "header", "main", "section", "article", "h1", "h2", "h3", "h4", "p", "ul", "li"),
     *("dl", "div", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "blockquote", "q", "bdi", "b", "i"),
-    *("a", "code", "small", "strong", "span", "details", "summary", "svg", "rect", "line", "circle", "text"),
+    *("a", "code", "small", "strong", "span", "details", "summary", "svg", "rect", "line", "circle", "text", "nav"),
 }  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def test_well_formed_and_alone(pages: dict[str, Path], name: str) -> None:
     assert {tag for tag, _ in parsed.elements} <= SAFE
     found = [value or "" for _, attributes in parsed.elements for key, value in attributes.items() if key in {"href", "src", "srcset", "action"}]
     assert all(re.fullmatch(r"#\w+|data:,|[a-z-]+\.yaml", address) for address in found)
+    assert all(f'id="{address[1:]}"' in text for address in found if address.startswith("#"))
     assert all((pages[name].parent / address).is_file() for address in found if address.endswith(".yaml"))
     assert "url(" not in text and "@import" not in text
     assert "default-src 'none'" in (parsed.all("meta")[1]["content"] or "")
