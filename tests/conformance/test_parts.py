@@ -16,7 +16,7 @@ from day0.spec.dtype import COMPUTE
 from day0.spec.model import PartSpec, Role, Split, TensorSpec
 from day0.spec.ops import PHASES, Op, Site
 from day0.spec.registry import blocks, ops, parts
-from tests.conformance.arguments import SCALARS, bound, is_array, letters, sizes
+from day0.engine.arguments import SCALARS, bound, is_array, letters, sizes
 from tests.engine.opened import described, load, planned
 from tests.zoo import checkpoint, names
 

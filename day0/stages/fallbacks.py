@@ -1,0 +1,68 @@
+"""What a map falls back on: operators that nothing was made for here, their share, and how to make it; number types; vendors' kernels."""
+
+from collections.abc import Iterable
+
+from day0.engine.release import Release
+from day0.spec.lazy import TORCH_NAMES
+from day0.spec.reports.map_ops import FALLBACKS, FallbackRow, SiteRow, TypeRow
+from day0.spec.reports.plan_memory import PlanMemoryReport
+from day0.spec.target import Target, VendorKernel
+
+
+def fallbacks(rows: Iterable[SiteRow]) -> list[FallbackRow]:
+    """One for each operator and way out."""
+    groups: dict[tuple[str, str], list[SiteRow]] = {}
+    for row in rows:
+        if row.status in FALLBACKS:
+            groups.setdefault((row.op, row.status), []).append(row)
+    found = [fallback(members) for members in groups.values()]
+    return sorted(found, key=lambda each: (-each.decode, -each.prefill, each.op))
+
+
+def fallback(members: list[SiteRow]) -> FallbackRow:
+    """The row of calls that share operator and status."""
+    first = members[0]
+    shares = {phase: sum(row.share for row in members if row.phase == phase) for phase in ("prefill", "decode")}
+    least = sum(row.bytes for row in members)
+    return FallbackRow(
+        op=first.op, status=first.status, calls=len(members), **shares, traffic=sum(row.traffic for row in members) / least if least else 1.0,
+        reason=next((row.refusals[-1].reason for row in members if row.refusals), "no implementation is offered"), remedy=remedy(first),
+    )  # fmt: skip
+
+
+def remedy(row: SiteRow) -> str:
+    """The command that drafts what would run the call better."""
+    if row.status == "missing":
+        return f"day0 new op {row.op}"
+    asked = {refusal.provider for refusal in row.refusals}
+    return f"day0 new kernel {row.op}_{'vendor' if 'torch' in asked or row.provider == 'torch' else 'torch'}"
+
+
+def vendors(fell: Iterable[FallbackRow], target: Target) -> list[VendorKernel]:
+    """What libraries have for the operators that fall back."""
+    ops = {row.op for row in fell}
+    return [kernel for kernel in target.kernels if kernel.op in ops]
+
+
+def type_rows(release: Release, plan: PlanMemoryReport, target: Target) -> list[TypeRow]:
+    """Types of the weights that the model uses, as they are stored, and the compute type."""
+    stored = {
+        TORCH_NAMES.get(header.dtype, "uint8")
+        for located in release.tensors.values() for _, each in located.pieces for header in each.kept.values()
+    }  # fmt: skip
+    compute = plan.workload.dtype
+    return [type_row(name, compute, target) for name in sorted({*stored, compute})]
+
+
+def type_row(name: str, compute: str, target: Target) -> TypeRow:
+    """What becomes of one type."""
+    line, known = target.cast(name), target.types.get(name)
+    if name == compute:
+        handling = "computed in" if line.has != "none" else "the host computes in it"
+    elif line.has == "none":
+        handling = f"kept as bytes; the host converts it to {compute} when it is used"
+    else:
+        handling = f"kept as stored, converted to {compute} when it is used"
+    if line.has == "emulated":
+        handling += ", by bit arithmetic"
+    return TypeRow(type=name, cast=line.has, matrix=known.matrix if known else "unknown", handling=handling, source=line.source)
