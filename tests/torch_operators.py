@@ -91,14 +91,14 @@ def named(watch: Watch, dtype: str) -> Iterator[None]:
         return hidden(self, step)
 
     def decoded(self: Packed, out: torch.Tensor) -> torch.Tensor:
-        with watch.calling((f"format:{self.format}", str(out.dtype).removeprefix("torch."))):
+        kinds = sorted({str(part.dtype).removeprefix("torch.") for part in self.parts.values()})
+        with watch.calling((f"format:{self.format}", " ".join([str(out.dtype).removeprefix("torch."), *kinds]))):
             return decode(self, out)
 
     def proxied(part: Any) -> Any:
         return None if part is None else Named(block(part), part, watch, dtype, lambda: phase[0])
 
-    patches = (mock.patch.object(layer, "_block", proxied), mock.patch.object(Packed, "decode", decoded), mock.patch.object(Forward, "hidden", step))
-    with patches[0], patches[1], patches[2]:
+    with mock.patch.object(layer, "_block", proxied), mock.patch.object(Packed, "decode", decoded), mock.patch.object(Forward, "hidden", step):
         yield
 
 

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint
-from day0.engine.bind import Bound, Stopwatch
+from day0.engine.bind import Bound, Stopwatch, chained
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
 from day0.engine.release import Release
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.state import Sequence, State
 from day0.engine.stream import TextStream
+from day0.engine.watch import emulation
 from day0.engine.weights import open_weights
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -73,12 +74,14 @@ class Engine:
         load = plan.workload
         workspace = Workspace(footprint.workspace(release, load.dtype), device)
         watch = Stopwatch() if profile else None
-        bound = Bound(mapped.sites, workspace, watch)
+        emulated = emulation(mapped)
+        bound = Bound(mapped.sites, workspace, chained(emulated.wrap if emulated else None, watch))
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
         engine = cls(Forward(release.model, weights, bound, state), state, plan, tokenizer)
+        engine.forward.mode = emulated or engine.forward.mode
         engine._workspace = workspace.bytes
         engine.profile = watch.seconds if watch else {}
         return engine

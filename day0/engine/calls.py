@@ -71,8 +71,9 @@ def uses(name: str, key: str) -> Uses | None:
     calls = recorded().get(name)
     if not calls:
         return None
-    if key in calls:
-        return calls[key]
+    for known in (key, key.replace("bfloat16", "float32")):  # scores and gates are float32 in a model of any type
+        if known in calls:
+            return calls[known]
     everything = Uses.union(calls.values())
     return Uses(operators=everything.operators, types=everything.types, exact=False)
 

@@ -1,6 +1,6 @@
 """torch's operators as they are called: who calls which, and a target that refuses those it lacks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from day0.engine.bind import Function, Place
+from day0.engine.targets import find_target
 from day0.spec.errors import Day0Error
-from day0.spec.target import Target
+from day0.spec.reports.map_ops import MapOpsReport
+from day0.spec.target import Target, Uses
 
 VIEWS = frozenset({"detach", "alias", "lift_fresh", "_unsafe_view", "_local_scalar_dense", "resize", "set"})
 WHOLE = "scaled_dot_product_attention"  # one operator with a kernel for each device, which its parts would not tell
@@ -37,6 +39,7 @@ class Watch(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.caller: Any = BETWEEN
+        self._entered = 0
         self.operators: dict[Any, set[str]] = {}
         self.types: dict[Any, set[str]] = {}
 
@@ -44,7 +47,7 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         if composite and plain_name(func) != WHOLE:
-            with self:
+            with self._again():
                 inner = func.decompose(*args, **kwargs)
             if inner is not NotImplemented:
                 return inner
@@ -56,10 +59,30 @@ class Watch(TorchDispatchMode):
             self.see(name, {str(one.dtype).removeprefix("torch.") for one in tensors(result)})
         return result
 
+    def __enter__(self) -> "Watch":
+        self._entered += 1
+        if self._entered == 1:
+            super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._entered -= 1
+        if self._entered == 0:
+            super().__exit__(*error)
+
     def see(self, name: str, types: set[str]) -> None:
         """One operator is about to run on these types."""
         self.operators.setdefault(self.caller, set()).add(name)
         self.types.setdefault(self.caller, set()).update(types)
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        """torch has left the mode while it is asked; what an operator is put together from is watched too."""
+        TorchDispatchMode.__enter__(self)
+        try:
+            yield
+        finally:
+            TorchDispatchMode.__exit__(self, None, None, None)
 
     @contextmanager
     def calling(self, caller: Any) -> Iterator[None]:
@@ -74,28 +97,37 @@ class Watch(TorchDispatchMode):
         """For `Bound`: calls of an operator count for (place, operator)."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with self.calling((place, op)):
+            with self, self.calling((place, op)):
                 return function(*args, **kwargs)
 
         return watched
 
 
 class Emulation(Watch):
-    """A target on this machine: what its manifest lacks raises, but for calls that the map sends to the host."""
+    """A target on this machine: what its manifest lacks raises, but where the map says that the host computes it."""
 
-    def __init__(self, target: Target, on_host: Callable[[Any], bool]) -> None:
+    def __init__(self, target: Target, mapped: MapOpsReport) -> None:
         super().__init__()
-        self.target, self._on_host = target, on_host
+        self.target = target
+        self._host = {((row.layer, row.place, row.phase), row.op) for row in mapped.sites if row.status == "host fallback"}
+        self._between = {name for row in mapped.between if row.status == "host fallback" for name in row.lacking}
 
     def see(self, name: str, types: set[str]) -> None:
         super().see(name, types)
-        if self._on_host(self.caller):
+        if self.caller in self._host:
             return
-        lacking = [f"aten::{name}"] if self.target.line(name).has == "none" else []
-        lacking += [dtype for dtype in sorted(types) if self.target.cast(dtype).has == "none"]
+        lacking = Uses(operators=frozenset((name,)), types=frozenset(types)).lacking(self.target)
+        if self.caller == BETWEEN:
+            lacking = [each for each in lacking if each not in self._between]
         if lacking:
-            where = self.caller if isinstance(self.caller, str) else f"{self.caller[1]} of {self.caller[0]}"
-            raise Day0Error(f"{self.target.name} has no {lacking[0]}, which aten::{name} needs", where, hint="`day0 map-ops` again")
+            where = self.caller if self.caller == BETWEEN else f"{self.caller[1]} of {self.caller[0]}"
+            hint = "the map does not know that it is used: `python -m tests.torch_operators`"
+            raise Day0Error(f"{self.target.name} has no {lacking[0]}, called as aten::{name}", where, hint=hint)
+
+
+def emulation(mapped: MapOpsReport) -> Emulation | None:
+    """What a map asks for."""
+    return Emulation(find_target(mapped.target), mapped) if mapped.emulated else None
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

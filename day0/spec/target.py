@@ -57,6 +57,7 @@ class Target(Strict):
     """One manifest: a file in `templates/targets/`, or one written on a machine by `day0 target`."""
 
     name: str = Field(description="the file's name, as --target takes it")
+    path: str | None = Field(default=None, exclude=True, description="where a user's own manifest lies")
     title: str = Field(description="maker and software")
     backend: str = Field(description="file name in day0/backends/; a target may be described before it has one")
     arch: str = Field(default="", description="architecture it is about; empty for all of the backend")
@@ -73,9 +74,16 @@ class Target(Strict):
         default=Line(has="native", source="day0 copies arguments to the host and the result back"),
         description="whether the host may run what the target cannot",
     )
-    shared_memory_kib: int | None = Field(default=None, gt=0, description="memory that one block of a kernel may share, KiB, by the maker's table of architectures")
+    shared_memory_kib: int | None = Field(
+        default=None, gt=0, description="memory that one block of a kernel may share, KiB, by the maker's table of architectures"
+    )
     figures: dict[str, float] = Field(default_factory=dict, description="measured on it: copy_gbs, matmul_tflops.<type>")
     note: str = Field(default="", description="traps")
+
+    @property
+    def reference(self) -> str:
+        """What it is found by again: its name, or the path of a user's own."""
+        return self.path or self.name
 
     def line(self, operator: str) -> Line:
         """What it says about a torch operator."""

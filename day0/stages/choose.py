@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from day0.engine.calls import key_of, uses
+from day0.engine.targets import target_of
 from day0.spec.machine import Machine
 from day0.spec.ops import Impl, Site
 from day0.spec.record import record
 from day0.spec.registry import backends, formats, kernels, ops
 from day0.spec.reports.map_ops import AskRow, MapStatus
 from day0.spec.target import Target, Uses
-from day0.stages.targets import target_of
 
 SHOWN = 4  # names that a reason or a piece of evidence lists
 
@@ -31,7 +31,8 @@ class Chooser:
     """Asks the implementations of an operator in the order that the machine's backend gives."""
 
     def __init__(self, machine: Machine, target: Target | None = None, *, references_only: bool = False) -> None:
-        self.machine, self.target = machine, target or target_of(machine)
+        self.target = target or target_of(machine)
+        self.machine = as_target(machine, self.target)
         known = self.target.backend in backends().names()
         order = backends().get(self.target.backend).providers if known else tuple(self.target.providers)
         self.providers: tuple[str, ...] = () if references_only else order
@@ -77,12 +78,13 @@ class Chooser:
         return "" if ops().load(op) else ops().missing[op]
 
     def _accepted(self, site: Site, file: str, impl: Impl, decode: bool, refusals: tuple[tuple[str, str], ...], asks: Uses | None) -> Choice:
-        status: MapStatus = "composite" if decode else impl.status
         evidence = self._evidence(asks)
-        if status == "compiled":
+        if impl.status == "compiled":
             line = self.target.types.get(site.dtype)
-            status = "compiled-native" if line and line.compiled == "native" else "compiled-emulated"
+            status: MapStatus = "compiled-native" if line and line.compiled == "native" else "compiled-emulated"
             evidence = f"{self.target.name}: {site.dtype} by Triton: {line.compiled} ({line.source})" if line else "not verified: never compiled"
+        else:
+            status = "composite" if decode else impl.status
         slow = sorted(name for name in asks.operators if name.endswith("mm") and self.target.line(name).has == "composite") if asks else []
         if slow and status == "native":
             status, evidence = "composite", f"{self.target.name}: aten::{slow[0]} is put together from others: {self.target.line(slow[0])}"
@@ -129,11 +131,18 @@ class Chooser:
         return f"{self.target.name} has all {len(asks.operators)} torch operators that it calls ({source}){seen}"
 
 
+def as_target(machine: Machine, target: Target) -> Machine:
+    """The machine that implementations are asked about: backend, architecture and shared memory are the target's."""
+    arch = machine.card.arch if target.backend == machine.backend and machine.card.arch else target.arch
+    shared = target.shared_memory_kib * 1024 if target.shared_memory_kib else None
+    return replace(machine, backend=target.backend, card=replace(machine.card, arch=arch, shared_memory=shared))
+
+
 def asked(site: Site, name: str, decoded: str) -> Uses | None:
     """What an implementation asks of torch for a call, with the decoding of weights in the format `decoded` ("" for none)."""
     own = uses(name, key_of(site, bool(decoded)))
     forms = [form for form in decoded.split("+") if form and formats().get(form).packed]
-    decoding = [found for form in forms if (found := uses(f"format:{form}", site.dtype))]
+    decoding = [found for form in forms if (found := uses(f"format:{form}", f"{site.dtype} {site.options.get('stored', '')}"))]
     return Uses.union([own, *decoding]) if own else None
 
 

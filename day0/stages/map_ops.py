@@ -12,16 +12,18 @@ from dataclasses import replace
 from day0.engine.calls import TELLING, call_key
 from day0.engine.release import Located, Release
 from day0.spec.errors import Day0Error
-from day0.spec.machine import Machine
+from day0.spec.lazy import TORCH_NAMES
+from day0.spec.machine import Card, Machine
 from day0.spec.ops import PHASES, Phase, Site
+from day0.spec.profile import GB, TERA
 from day0.spec.registry import backends, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
-from day0.spec.reports.map_ops import AskRow, MapOpsReport, Refusal, SiteRow
+from day0.spec.reports.map_ops import FALLBACKS, MapOpsReport, Refusal, SiteRow
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
-from day0.spec.target import Target
+from day0.spec.target import UNVERIFIED, Target
 from day0.stages.between import between
 from day0.stages.choose import Choice, Chooser
-from day0.stages.fallbacks import fallbacks, type_rows, vendors
+from day0.stages.fallbacks import devices, fallbacks, type_rows, vendors
 from day0.stages.reopen import reopen
 from day0.stages.work import Work, work
 
@@ -36,25 +38,29 @@ def map_ops(
     release, forced = reopen(inspected), is_forced()
     choose = Chooser(machine, target, references_only=forced is not None)
     rows = list(sites(release, plan.workload, choose))
-    seconds = shared(rows, machine if target is None else replace(machine, card=replace(machine.card, bandwidth=None)))
+    seconds = shared(rows, rates(machine, choose.target, planned=target is None))
     glue = list(between(release.model, plan.workload.dtype, choose.target))
     fell = fallbacks(rows)
     missing = list(dict.fromkeys(lacks(rows, choose)))
     missing += [f"between operators: {', '.join(row.lacking)} in {row.kind}" for row in glue if row.status == "refused"]
-    missing += [f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if strict]
+    missing += [f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if strict and row.status in FALLBACKS]
     return MapOpsReport(
         verdict="incomplete" if missing else "complete",
         model=release.name,
+        family=release.model.family,
+        uncovered=[*release.model.unread_keys, *release.unclaimed],
         machine=machine.name,
-        target=choose.target.name,
+        target=choose.target.reference,
         emulated=emulate,
         backend=choose.target.backend,
         providers=[*choose.providers, "reference"],
         forced=forced,
         summary=dict(Counter(row.status for row in rows).most_common()),
+        unverified=sum(row.evidence.startswith(UNVERIFIED) for row in rows),
         basis="time" if all(seconds.values()) else "bytes",
         shares={phase: by_status(rows, phase) for phase in PHASES},
         seconds=seconds,
+        devices=devices(rows),
         fallbacks=fell,
         missing=missing,
         unavailable=dict(kernels().missing),
@@ -119,12 +125,19 @@ def chosen(
         form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
         sizes = {**call.sizes, **workload_sizes(load, call.phase)}
         bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
-        options = {**call.options, "bias": bias} if call.op == "linear" else call.options
+        stored = stored_types(weights[name] for name in call.weights if name in weights)
+        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored}
         site = replace(
             call, place=place, dtype=call.options.get("precision", load.dtype), format=form, sizes=sizes, options=options
         )  # fmt: skip
         op = ops().load(call.op) if call.op in ops().names() else None
         yield site, chooser.choose(site), work(site, op, weights, sequences(load, call.phase)) if op else None
+
+
+def stored_types(weights: Iterable[Located]) -> str:
+    """Number types of packed weights and their companions, as torch calls them."""
+    parts = (part for located in weights for part in located.pieces[0][1].kept.values())
+    return " ".join(sorted({TORCH_NAMES.get(part.dtype, "uint8") for part in parts}))
 
 
 def workload_sizes(load: WorkloadRow, phase: Phase) -> dict[str, int]:
@@ -142,22 +155,31 @@ def row(site: Site, choice: Choice, cost: Work | None, layer: int | None) -> Sit
     """One line of the report."""
     options = {name: value for name, value in site.options.items() if name in TELLING}
     variant = call_key(site.phase, site.dtype, options, grouped=False).removeprefix(f"{site.phase} {site.dtype}").strip()
-    flops, least, decoded = (cost.flops, cost.bytes, cost.decoded if choice.decode else 0.0) if cost else (0.0, 0.0, 0.0)
+    cost = cost or Work(flops=0, bytes=0)
     return SiteRow(
         op=site.op, layer=layer, place=site.place, label=site.label, variant=variant, phase=site.phase, provider=choice.provider,
         kernel=choice.kernel, status=choice.status, evidence=choice.evidence, decode=choice.decode, format=site.format, dtype=site.dtype,
-        sizes=dict(site.sizes), asks=choice.asks, flops=flops, bytes=least, traffic=least + decoded,
+        sizes=dict(site.sizes), asks=choice.asks, flops=cost.flops, bytes=cost.bytes,
+        traffic=cost.bytes + (cost.decoded if choice.decode else 0), unpacked=cost.unpacked,
         refusals=[Refusal(provider=provider, reason=reason) for provider, reason in choice.refusals],
     )  # fmt: skip
 
 
-def shared(rows: list[SiteRow], machine: Machine) -> dict[Phase, float | None]:
+def rates(machine: Machine, target: Target, planned: bool) -> Card:
+    """Figures of speed: those measured on the target, else those of the machine where it is what was planned for."""
+    measured, card = target.figures, machine.card
+    if "copy_gbs" in measured:
+        flops = {name.partition(".")[2]: rate * TERA for name, rate in measured.items() if name.startswith("matmul_tflops.")}
+        return replace(card, bandwidth=measured["copy_gbs"] * GB, flops=flops)
+    return card if planned else replace(card, bandwidth=None)
+
+
+def shared(rows: list[SiteRow], card: Card) -> dict[Phase, float | None]:
     """Fill in each call's share of its phase; returns the least seconds of a step, or None where no bandwidth can be trusted."""
-    card = machine.card
     found: dict[Phase, float | None] = {}
     for phase in PHASES:
         mine = [row for row in rows if row.phase == phase]
-        costs = [Work(flops=row.flops, bytes=row.bytes, decoded=0) for row in mine]
+        costs = [Work(flops=row.flops, bytes=row.bytes) for row in mine]
         times = [cost.seconds(card, row.dtype) for cost, row in zip(costs, mine, strict=True)]
         weighed = [row.bytes if time is None else time for row, time in zip(mine, times, strict=True)]
         total = sum(weighed)
@@ -174,6 +196,3 @@ def by_status(rows: Iterable[SiteRow], phase: Phase) -> dict[str, float]:
         if row.phase == phase:
             found[row.status] += row.share  # type: ignore[assignment]
     return dict(found.most_common())
-
-
-__all__ = ["AskRow", "Chooser", "is_forced", "map_ops", "sites"]

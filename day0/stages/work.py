@@ -18,7 +18,8 @@ class Work:
 
     flops: float  #: floating-point operations
     bytes: float  #: read and written at the least
-    decoded: float  #: bytes that decoding packed weights first would add
+    decoded: float = 0.0  #: bytes that decoding packed weights first would add
+    unpacked: float = 0.0  #: bytes more that its weights would take if they were kept decoded
 
     def seconds(self, card: Card, dtype: str) -> float | None:
         """At the card's figures, the longer of moving and computing; None without a bandwidth that can be trusted."""
@@ -34,15 +35,17 @@ def work(site: Site, op: Op, weights: Mapping[str, Located], sequences: int) -> 
     each = sequences if any({"P", "B"} & set(axes) for axes in op.inputs.values()) else 1
     cost = op.cost(replace(whole, sizes={**whole.sizes, "T": max(1, whole.T // each)}))
     item = number.size(site.dtype, 1)
-    elements = rest = 0.0
+    elements = rest = unpacked = 0.0
     for located in (weights[name] for name in site.weights if name in weights):
         share, count = used(site, located), prod(located.spec.shape)
         elements += share * count
         stored = located.pieces[0][1]
-        rest += share * count * (stored.bytes / prod(stored.shape) if formats().get(located.format).packed else item)
+        each_rests = stored.bytes / prod(stored.shape) if formats().get(located.format).packed else item
+        rest += share * count * each_rests
+        unpacked += count * (item - each_rests)
     packed = any(formats().get(form).packed for form in site.format.split("+"))
     moved = max(0.0, each * cost.bytes * item / 2 - elements * item) + rest
-    return Work(flops=each * cost.flops, bytes=moved, decoded=2 * elements * item if packed else 0.0)
+    return Work(flops=each * cost.flops, bytes=moved, decoded=2 * elements * item if packed else 0.0, unpacked=unpacked)
 
 
 def used(site: Site, located: Located) -> float:

@@ -45,6 +45,7 @@ class SiteRow(Strict):
     flops: float = Field(default=0, description="floating-point operations of the call")
     bytes: float = Field(default=0, description="read and written at the least: weights as they rest, state, activations; bytes")
     traffic: float = Field(default=0, description="the same as mapped: where weights are decoded first, they are written and read again")
+    unpacked: float = Field(default=0, description="bytes more that its weights would take in memory if they were kept decoded")
     share: float = Field(default=0, description="of its phase, by `basis`, 0 to 1")
     refusals: list[Refusal] = Field(description="implementations that were asked before the chosen one, in order")
 
@@ -75,16 +76,27 @@ class BetweenRow(Strict):
 
 
 class FallbackRow(Strict):
-    """One operator that is not run by something made for this target."""
+    """One operator that is not run by something made for this target and for its weights as they rest."""
 
     op: str = Field(description="operator")
     status: MapStatus = Field(description="what runs it instead")
+    formats: list[str] = Field(description="of the weights that it reads, at rest")
+    layers: list[int] = Field(description="indices in the stack of the layers that need it")
     calls: int = Field(description="calls of both phases and all layers")
     prefill: float = Field(description="share of prefill, by `basis`, 0 to 1")
     decode: float = Field(description="share of decode, by `basis`, 0 to 1")
     traffic: float = Field(description="bytes as mapped for each byte that it would move at the least")
+    unpacked: float = Field(description="bytes more that the weights would take in memory if they were kept decoded")
     reason: str = Field(description="the last refusal")
     remedy: str = Field(description="command that drafts what is missing")
+
+
+class DeviceRow(Strict):
+    """What one device does."""
+
+    calls: int = Field(description="operator calls of both phases and all layers")
+    prefill: float = Field(description="bytes that a step of prefill moves there, as mapped")
+    decode: float = Field(description="bytes that a step of decode moves there, as mapped")
 
 
 class TypeRow(Strict):
@@ -105,6 +117,8 @@ class MapOpsReport(Report):
 
     verdict: Literal["complete", "incomplete"] = Field(description="complete: every call has an implementation")
     model: str = Field(description="name of the model")
+    family: str = Field(description="file in day0/families/ that the model was read as")
+    uncovered: list[str] = Field(description="config keys and tensors of the release that the family does not read")
     machine: str = Field(description="name of the machine")
     target: str = Field(description="manifest that the calls were held against")
     emulated: bool = Field(default=False, description="run, validate and serve refuse on this machine what the target lacks")
@@ -113,11 +127,13 @@ class MapOpsReport(Report):
     providers: list[str] = Field(description="in the order in which they are asked; reference is last")
     forced: str | None = Field(description='"reference" when DAY0_OPS asked for references alone, else null')
     summary: dict[str, int] = Field(description="status → operator calls, over all layers and both phases")
+    unverified: int = Field(description="operator calls whose status nobody has verified on such a target")
     basis: Literal["time", "bytes"] = Field(
         description="what shares are of. time: that of memory and arithmetic at the card's figures; bytes: moved, where no figure is trusted"
     )
     shares: dict[Phase, dict[str, float]] = Field(description="phase → status → share, 0 to 1")
     seconds: dict[Phase, float | None] = Field(description="phase → least seconds of a step at the card's figures; null without figures")
+    devices: dict[Literal["target", "host"], DeviceRow] = Field(description="what runs where")
     fallbacks: list[FallbackRow] = Field(description="what was not made for this target, the largest share of decode first")
     missing: list[str] = Field(description="operators that have neither an implementation nor a reference here, with the reason")
     unavailable: dict[str, str] = Field(description="kernel file that could not be loaded → what it needs")

@@ -27,11 +27,19 @@ def target_names() -> list[str]:
 def find_target(name: str) -> Target:
     """A manifest by its name, or from a YAML file such as `day0 target` writes."""
     if name.endswith((".yaml", ".yml")):
-        return complete(read(Path(name), Target))
+        return complete(read(Path(name), Target)).model_copy(update={"path": str(Path(name).absolute())})
     plain = name.lower().replace("-", "_")
     if plain not in target_names():
         raise Day0Error(f"no target named {name!r}", hint=f"known: {', '.join(target_names())}; or a YAML file")
     return named_target(plain)
+
+
+def is_target(name: str) -> bool:
+    """Whether a name means a manifest: one that comes with day0, or a file that is not a machine profile."""
+    if not name.endswith((".yaml", ".yml")):
+        return name.lower().replace("-", "_") in target_names()
+    path = Path(name)
+    return path.is_file() and path.stat().st_size <= LIMIT and b"marketing_gb:" not in path.read_bytes()
 
 
 @cache
