@@ -29,6 +29,7 @@ from tests.engine import opened
 from tests.zoo import checkpoint, names
 
 PROMPTS = [[7, 3, 5, 2, 9, 4, 6, 8, 1, 3, 2] * 4, [3, 5, 4]]
+CHUNK = 16  # tokens of a step, few enough for windows to wrap
 Seen = dict[tuple[str, str], Uses]
 
 
@@ -108,10 +109,10 @@ def record(folder: Path, dtype: str) -> Seen:
     _, mapped = opened.planned(folder, opened.load(dtype=dtype))
     watch = Recorder(mapped)
     with named(watch, dtype):
-        forward, state = opened.assembled(folder, wrap=watch.wrap, dtype=dtype)
+        forward, state = opened.assembled(folder, wrap=watch.wrap, dtype=dtype, chunk=CHUNK)
         forward.mode = watch
         for prompts in (PROMPTS, PROMPTS[:1]):
-            score(forward, state, prompts, chunk=16, decode_from=42)
+            score(forward, state, prompts, chunk=CHUNK, decode_from=42)
     callers = {(("forward", dtype) if caller == BETWEEN else caller): caller for caller in watch.operators}
     return {
         name: Uses(operators=frozenset(watch.operators[caller]), types=frozenset(watch.types[caller])) for name, caller in callers.items()
