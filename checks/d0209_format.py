@@ -18,7 +18,7 @@ from day0.spec.registry import formats
 
 def run(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Tensors that no format took, alike ones together. Whether the model needs them is another question (D0302)."""
-    if sum(len(stored.parts) for stored in checkpoint.stored.values()) == len(checkpoint.headers):
+    if checkpoint.all_read:
         return
     ledger = Ledger()
     parts = {part.name for stored in checkpoint.stored.values() for part in stored.parts.values()}

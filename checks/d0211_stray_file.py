@@ -21,7 +21,7 @@ def run(checkpoint: Checkpoint) -> Iterator[Finding]:
         if name in checkpoint.shards or not name.endswith(".safetensors"):
             continue
         stray = read_shard(checkpoint.source, name)
-        twice = len(stray.tensors.keys() & checkpoint.headers.keys())
+        twice = sum(tensor in checkpoint.headers for tensor in stray.tensors)
         yield Finding(
             code="D0211",
             status="warn" if twice or not stray.readable else "pass",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from day0.checks.d0304_layer_index import beyond
 
 from day0.checkpoint.alike import alike
+from day0.checkpoint.banks import alike as alike_weights
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.unread import unread
 from day0.engine.release import Release
@@ -27,7 +28,8 @@ def run(release: Release) -> Iterator[Finding]:
     told = {name for names in beyond(release).values() for name in names}
     told |= {name for left in unread(release.checkpoint) for name in left.names}
     names = [name for name in release.unclaimed if name not in told]
-    cache = [part.name for weight in stored.values() for kind, part in weight.parts.items() if kind in CACHE]
+    cached = any(not CACHE.isdisjoint(weight.parts) for _, weight, _ in alike_weights(stored))
+    cache = [part.name for weight in stored.values() for kind, part in weight.parts.items() if kind in CACHE] if cached else []
     cache += [name for name in names if name.rpartition(".")[2] in CACHE]
     for subject, members in alike(cache):
         found = f"{len(members)} scales of an 8-bit cache, not used"

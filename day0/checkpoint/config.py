@@ -97,8 +97,7 @@ class Config:
     def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str) -> Iterator[builtins.str]:
         for key, value in data.items():
             name = prefix + key
-            opened = any(read.startswith(name + ".") for read in self.read_keys)
-            if isinstance(value, dict) and opened:
+            if isinstance(value, dict) and any(read.startswith(name + ".") for read in self.read_keys):
                 yield from self._unread(value, name + ".")
             elif name not in self.read_keys:
                 yield name

@@ -3,23 +3,26 @@
 import gc
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from day0.checkpoint.alike import kinds
+from day0.checkpoint.banks import Bank, Folded, alike, fold
 from day0.checkpoint.config import Config
 from day0.checkpoint.headers import Shard, read_shard
 from day0.checkpoint.index import NAME, UNFINISHED, Index, compare, merge, read_index, tell_absent
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.quantization import stated
 from day0.checkpoint.source import Source, at
+from day0.checkpoint.sweep import sweep
 from day0.spec.dtype import FLOATING
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
-from day0.spec.format import IDLE, Format, Stored, TensorHeader
+from day0.spec.format import IDLE, Format, Sample, Stored, TensorHeader
 from day0.spec.progress import Progress, silent
 from day0.spec.record import record
 from day0.spec.registry import formats
@@ -49,8 +52,7 @@ class Checkpoint:
         ledger = Ledger()
         with _no_collection():
             index = read_index(source, ledger)
-            shards = {file: read_shard(source, file) for file in weight_files(source, index, ledger)}
-            headers = merge(source, index, shards, ledger)
+            shards, headers = read_shards(source, index, tuple(weight_files(source, index, ledger)), ledger)
             if index is not None:
                 tell_absent(index, shards, headers, ledger)
                 compare(index, shards, headers, ledger)
@@ -69,28 +71,56 @@ class Checkpoint:
         return stated(self.config, self.source)
 
     @cached_property
+    def all_read(self) -> bool:
+        """Whether every tensor belongs to a weight in a known format."""
+        return sum(len(weight.parts) * times for _, weight, times in alike(self.stored)) == len(self.headers)
+
+    @cached_property
     def kinds(self) -> Mapping[str, list[str]]:
         """Pattern → tensors whose names differ only in their numbers."""
         return kinds(self.headers)
 
+    @cached_property
+    def config_alone(self) -> bool:
+        """Whether the folder holds no weights in any form, and no index of them: figures follow from its configuration."""
+        return not self.shards and self.index is None and not other_weights(self.source.names())
+
     def require_sound(self) -> None:
-        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails."""
+        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails, or where there are no weights."""
         for finding in self.findings:
             if finding.status == "fail":
                 problem = f"{finding.subject}: {finding.found} ({finding.code})"
                 raise Day0Error(problem, self.source.where, hint=finding.hint or f"see `day0 explain {finding.code}`")
+        if self.config_alone:
+            hint = "download them; `day0 inspect` and `day0 plan-memory` need none"
+            raise Day0Error("the folder holds no weights", self.source.where, hint=hint)
 
     def inputs(self) -> list[Input]:
         """Files that were read: small ones by their content, shards by their headers."""
         found = []
-        for name in ("config.json", NAME, *SMALL):
+        for name in ("config.json", *SMALL):
             size = self.source.size(name)
             if size is not None:
                 digest = hashlib.sha256(self.source.read(name, 0, size)).hexdigest()
                 found.append(Input(path=self.source.path(name), sha256=digest, bytes=size))
+        if self.index is not None:
+            found.insert(1, Input(path=self.source.path(NAME), sha256=self.index.digest, bytes=self.index.bytes))
         for shard in self.shards.values():
             found.append(Input(path=self.source.path(shard.file), sha256=shard.digest, bytes=shard.size))
         return found
+
+
+def read_shards(
+    source: Source, index: Index | None, files: tuple[str, ...], ledger: Ledger
+) -> tuple[Mapping[str, Shard], Mapping[str, TensorHeader]]:  # fmt: skip
+    """All heads. Shards that are sound and share no name are read at one sight, others entry by entry."""
+    swept = sweep(source, files)
+    odd = {file: read_shard(source, file) for file in files if file not in swept.shards}
+    headers = fold(files, chain(swept.tensors, (header for shard in odd.values() for header in shard.tensors.values())), swept.rows)
+    if headers is not None:
+        return {file: odd.get(file) or swept.shards[file] for file in files}, headers
+    shards = {file: read_shard(source, file) for file in files}
+    return shards, merge(source, index, shards, ledger)
 
 
 def weight_files(source: Source, index: Index | None, ledger: Ledger) -> list[str]:
@@ -105,11 +135,19 @@ def weight_files(source: Source, index: Index | None, ledger: Ledger) -> list[st
         files = [name for name in present if NUMBERED.fullmatch(name)] or present
         _tell_gaps(files, ledger)
     if not files and index is None:
-        other = [name for kind in (".bin", ".gguf") for name in names if name.endswith(kind)]
-        found = "no safetensors file" + (f"; {other[0]} is there" if other else "")
-        hint = "convert the weights to safetensors" if other else "download the weights"
-        ledger.fail("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
+        other = other_weights(names)
+        if other:
+            found, hint = f"no safetensors file; {other[0]} is there", "convert the weights to safetensors"
+            ledger.fail("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
+        else:
+            found, hint = "none: figures are from the configuration alone", "download the weights to inspect them, and to run the model"
+            ledger.warn("D0201", source.name, expected="*.safetensors", found=found, hint=hint)
     return source.present(files)
+
+
+def other_weights(names: Iterable[str]) -> list[str]:
+    """Files of weights in containers that are not read."""
+    return sorted(name for name in names if name.endswith((".bin", ".gguf", ".pt", ".pth")))
 
 
 def _tell_gaps(files: list[str], ledger: Ledger) -> None:
@@ -122,13 +160,31 @@ def _tell_gaps(files: list[str], ledger: Ledger) -> None:
             ledger.fail("D0203", name, expected=f"{len(expected)} shards", found="absent", hint=UNFINISHED)
 
 
-def recognise_all(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> dict[str, Stored]:
-    """Weight → how it is stored; each tensor belongs to the first format that takes it, by `Format.order`.
+def recognise_all(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> Mapping[str, Stored]:
+    """Weight → how it is stored; of alike experts the first one stands for all.
 
-    Scales of activations and of the cache stay with the weight that they stand beside.
+    Each tensor belongs to the first format that takes it, by `Format.order`. Scales of activations and of the cache stay with the
+    weight that they stand beside.
     """
+    sample = Sample({name: header for name, header, _ in alike(headers)}, times={name: times for name, _, times in alike(headers)})
+    stored = _recognise(sample, config)
+    if not isinstance(headers, Folded) or not headers.banks:
+        return stored
+    owner = {bank.name(tail): bank for bank, tails in headers.banks for tail in tails}
+    folded: dict[Bank, dict[str, Stored]] = {bank: {} for bank, _ in headers.banks}
+    singles = {}
+    for name, weight in stored.items():
+        bank = owner.get(weight.parts["data"].name)
+        if bank:
+            folded[bank][bank.tail(name)] = weight
+        else:
+            singles[name] = weight
+    return Folded(singles, list(folded.items()), Bank.stored)
+
+
+def _recognise(headers: Sample, config: Mapping[str, Any]) -> dict[str, Stored]:
     idle = {name: header for name, header in headers.items() if name.rpartition(".")[2] in IDLE and header.dtype in FLOATING}
-    remaining = {name: header for name, header in headers.items() if name not in idle} if idle else dict(headers)
+    remaining = Sample({name: header for name, header in headers.items() if name not in idle}, headers.times)
     stored: dict[str, Stored] = {}
     known: list[Format] = sorted((format for _, format in formats().items()), key=lambda format: format.order)
     for format in known:

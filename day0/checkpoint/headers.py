@@ -10,7 +10,7 @@ from collections import Counter
 from math import prod
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.source import Source, at
@@ -32,10 +32,27 @@ class Shard:
     file: str  #: name, relative to the folder
     size: int  #: bytes of the file
     digest: str  #: sha256 of length and header; "" when they could not be read
-    tensors: dict[str, TensorHeader]  #: those whose entry can be true
+    count: int  #: tensors whose entry can be true
     refused: frozenset[str]  #: names whose entry cannot be true
     readable: bool  #: whether there was a header at all
     findings: tuple[Finding, ...]  #: what is wrong
+
+
+@record
+class Opened(Shard):
+    """A shard with its tensors."""
+
+    tensors: dict[str, TensorHeader]  #: those whose entry can be true
+
+
+class Head(NamedTuple):
+    """The head of a file, unread."""
+
+    file: str  #: name, relative to the folder
+    size: int  #: bytes of the file
+    base: int  #: where the data begins
+    raw: bytes  #: the header
+    digest: str  #: sha256 of length and header
 
 
 class Unsound(Exception):
@@ -46,7 +63,17 @@ class Unsound(Exception):
         self.code, self.expected, self.found, self.hint = code, expected, found, hint
 
 
-def read_shard(source: Source | Path, file: str) -> Shard:
+def read_head(source: Source | Path, file: str) -> Head | None:
+    """The head of one file; None when it has none."""
+    reader = _Reader(file)
+    try:
+        raw = reader.head(at(source))
+    except (Unsound, OSError):
+        return None
+    return Head(file, reader.size, reader.base, raw, _digest(raw))
+
+
+def read_shard(source: Source | Path, file: str) -> Opened:
     """Read the head of one file, in two reads: length and header."""
     reader, raw, readable = _Reader(file), b"", False
     try:
@@ -59,15 +86,22 @@ def read_shard(source: Source | Path, file: str) -> Shard:
         reader.ledger.fail(error.code, file, expected=error.expected, found=error.found, hint=error.hint)
     except OSError as error:
         reader.ledger.fail("D0101", file, found=f"cannot be read: {error.strerror}", hint="check the file and its permissions")
-    return Shard(
+    return Opened(
         file=file,
         size=reader.size,
-        digest=hashlib.sha256(len(raw).to_bytes(8, "little") + raw).hexdigest() if raw else "",
+        digest=_digest(raw) if raw else "",
+        count=len(reader.tensors),
         tensors=reader.tensors,
         refused=frozenset(reader.refused),
         readable=readable,
         findings=tuple(reader.ledger.findings()),
     )
+
+
+def _digest(raw: bytes) -> str:
+    digest = hashlib.sha256(len(raw).to_bytes(8, "little"))
+    digest.update(raw)
+    return digest.hexdigest()
 
 
 class _Reader:
@@ -215,6 +249,15 @@ class _Reader:
         self.refused.add(header.name)
         expected = f"bytes inside {self.file} of {self.size} bytes"
         self.ledger.fail("D0109", header.name, expected=expected, found=f"bytes {header.start} to {header.end}", hint=DAMAGED)
+
+
+def bytes_of(dtype: str, shape: tuple[int, ...]) -> int | None:
+    """Bytes of a tensor whose rows are whole bytes; None for any other, and for a type that is not known."""
+    bits = BITS.get(dtype)
+    if bits is None or len(shape) > RANK or max(shape, default=0).bit_length() > 63 or (bits < 8 and shape and shape[-1] * bits % 8):
+        return None
+    size, rest = divmod(prod(shape) * bits, 8)
+    return None if rest else size
 
 
 def _no_float(text: str) -> Any:

@@ -10,7 +10,9 @@ import typer
 
 from day0.spec.errors import Day0Error
 
-COMMANDS = {"checkpoint": "inspect", "release": "inspect", "plan": "plan-memory"}  # scope of a check → command; of all others validate
+COMMANDS = {  # scope of a check → command; of all others validate
+    **dict.fromkeys(("checkpoint", "release", "likely", "digests", "samples"), "inspect"), "plan": "plan-memory",
+}  # fmt: skip
 
 
 def command(code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Code of a finding: D0204.")] = None) -> None:

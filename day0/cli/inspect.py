@@ -10,6 +10,7 @@ import typer
 from day0.cli import options
 
 Hash = Annotated[bool, typer.Option("--hash", help="Digest every weight file whole; reads all bytes.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Look for NaN, infinite and all-zero values in a sample of every tensor.")]
 Layers = Annotated[bool, typer.Option("--layers", help="Show every layer too.")]
 Tensors = Annotated[bool, typer.Option("--tensors", help="Show all tensors too, by the pattern of their names.")]
 
@@ -17,6 +18,7 @@ Tensors = Annotated[bool, typer.Option("--tensors", help="Show all tensors too, 
 def command(
     model: options.ReleaseArgument,
     hash: Hash = False,
+    deep: Deep = False,
     layers: Layers = False,
     tensors: Tensors = False,
     reports: options.Reports = options.REPORTS,
@@ -32,10 +34,11 @@ def command(
     from day0.stages.inspect import inspect
     from day0.stages.tensors import tensors as kinds
 
+    chain = Chain.of(reports, model)
     with progress() as listener:
         source = at(model, listener)
-        report = inspect(source, hash=hash, progress=listener)
-    path = Chain.of(reports, model).write(report)
+        report = inspect(source, hash=hash, deep=deep, kept=chain.folder.parent / "digests.jsonl", progress=listener)
+    path = chain.write(report)
     console.show(report, view.inspect, json=json, yaml=yaml)
     if not (json or yaml):
         for drawn in (*((view.layers(report),) if layers else ()), *((view.tensors(kinds(source)),) if tensors else ())):

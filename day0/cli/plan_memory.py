@@ -11,21 +11,29 @@ from day0.cli import options
 
 PageSize = Annotated[int, typer.Option("--page-size", min=1, max=65536, help="Tokens of a page of state.")]
 Chunk = Annotated[int, typer.Option("--chunk", min=1, help="Tokens of prompts that one step reads at the most.")]
+KvDtype = Annotated[str | None, typer.Option("--kv-dtype", metavar="TYPE", help="State in bf16, fp8 or int8; default: the compute type.")]
+Engine = Annotated[str, typer.Option("--engine", metavar="NAME", help="Whose layout of memory: day0, vllm, sglang.")]
+Tp = Annotated[int | None, typer.Option("--tp", min=1, help="Ranks that cut heads; default: what fits best.")]
+Ep = Annotated[int | None, typer.Option("--ep", min=1, help="Ranks that share the routed experts.")]
+Pp = Annotated[int | None, typer.Option("--pp", min=1, help="Stages of the pipeline.")]
+Dp = Annotated[int | None, typer.Option("--dp", min=1, help="Copies of attention, each with its own sequences.")]
+Cp = Annotated[int | None, typer.Option("--cp", min=1, help="Ranks of tp that share the tokens of replicated state.")]
+Redundant = Annotated[int, typer.Option("--redundant-experts", min=0, help="Experts held a second time, so that ranks come out even.")]
+Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra prediction layers; default: no.")]
+Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Load towers of other modalities; default: the engine's.")]
+Images = Annotated[int, typer.Option("--images", min=1, help="Images that are encoded at once, where towers are loaded.")]
+ImageTokens = Annotated[int, typer.Option("--image-tokens", min=1, help="Tokens of the largest image.")]
+Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
+HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
 
 
 def command(
-    model: options.OptionalModel = None,
-    machine: options.Machine = None,
-    context: options.Context = None,
-    batch: options.Batch = None,
-    dtype: options.Dtype = None,
-    weights: options.Weights = None,
-    page_size: PageSize = 16,
-    chunk: Chunk = 512,
-    reports: options.Reports = options.REPORTS,
-    json: options.Json = False,
-    yaml: options.Yaml = False,
-) -> int:
+    model: options.OptionalModel = None, machine: options.Machine = None, context: options.Context = None, batch: options.Batch = None,
+    dtype: options.Dtype = None, weights: options.Weights = None, page_size: PageSize = 16, chunk: Chunk = 512, kv_dtype: KvDtype = None,
+    engine: Engine = "day0", tp: Tp = None, ep: Ep = None, pp: Pp = None, dp: Dp = None, cp: Cp = None, redundant: Redundant = 0,
+    mtp: Mtp = False, vision: Vision = None, images: Images = 1, image_tokens: ImageTokens = 4096, utilisation: Utilisation = None,
+    host_memory: HostMemory = None, reports: options.Reports = options.REPORTS, json: options.Json = False, yaml: options.Yaml = False,
+) -> int:  # fmt: skip
     """Plan, write the report, show it."""
     from day0.render import console
     from day0.render import plan_memory as view
@@ -37,13 +45,11 @@ def command(
 
     target = find_machine(machine)
     workload = Workload(
-        context=token_count(context) if context else None,
-        batch=batch,
-        dtype=dtype,
-        weights=weights or "resident",
-        page_size=page_size,
-        chunk=chunk,
-    )
+        context=token_count(context) if context else None, batch=batch, dtype=dtype, weights=weights or "resident", page_size=page_size,
+        chunk=chunk, kv_dtype=kv_dtype, engine=engine, tp=tp, ep=ep, pp=pp, dp=dp, cp=cp, redundant=redundant, prediction=mtp,
+        vision=vision, images=images, image_tokens=image_tokens, utilisation=utilisation,
+        host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
+    )  # fmt: skip
     chain = Chain.find(reports, model, target.name)
     report = plan_memory(chain.read(InspectReport), target, workload)
     path = chain.write(report)

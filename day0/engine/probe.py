@@ -176,9 +176,9 @@ class Probe:
         return closed
 
     def rotary(self, rope: Rope, positions_T: Tensor) -> tuple[Tensor, Tensor]:
-        """The engine's cosines and sines [T, R] at given positions."""
+        """The engine's cosines and sines [T, A] at given positions."""
         found = turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
-        return found.cos_TR, found.sin_TR
+        return found.cos_TA, found.sin_TA
 
     def _step(self, state: State, sequence: StateSequence, start: int, ids: list[int]) -> Step:
         count = len(ids)

@@ -23,6 +23,18 @@ def end_specs(model: Model) -> Iterator[tuple[str, TensorSpec]]:
             yield f"collapse.{spec.name}", spec
 
 
+def distinct(model: Model) -> Iterator[tuple[str, TensorSpec]]:
+    """The same as `specs`, of layers that are built alike the first one only."""
+    yield from end_specs(model)
+    seen = set()
+    for layer in model.layers:
+        for place, part in layer.parts():
+            if (place, part) not in seen:
+                seen.add((place, part))
+                for spec in parts().get(part.kind).tensors(part, model.hidden):
+                    yield f"layers.{layer.index}.{place}.{spec.name}", spec
+
+
 def layer_specs(layer: Layer, hidden: int) -> Iterator[tuple[str, TensorSpec]]:
     """(name within the layer, weight)."""
     for place, part in layer.parts():

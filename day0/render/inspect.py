@@ -31,7 +31,9 @@ def head(report: InspectReport) -> RenderableType:
     model, parameters = report.model, report.parameters
     active = f", {count(parameters.active)} active" if parameters.active not in (None, parameters.total) else ""
     family = model.family or f"no family reads {model.model_type!r}"
-    sizes = f"{count(parameters.total)} parameters{active} · {size(report.bytes.total)} as released"
+    said = "as released" if report.basis == "tensors" else "by its configuration alone"
+    open = f" ({count(parameters.least)} to {count(parameters.most)})" if parameters.least and parameters.most else ""
+    sizes = f"{count(parameters.total)} parameters{open}{active} · {size(report.bytes.total)} {said}"
     return stack(verdict(f"{model.name} is {report.verdict}", report.verdict == "sound"), Text(f"{family} · {sizes}"), Text())
 
 
@@ -40,7 +42,7 @@ def figures(report: InspectReport) -> list[tuple[str, str]]:
     model, prediction = report.model, report.parameters.prediction
     lengths = ((model.context, "tokens of context"), (model.vocab, "rows of vocabulary"))
     what = [word for word in (model.dtype, *(f"{tokens(number)} {unit}" for number, unit in lengths if number)) if word]
-    unread = report.config.unread
+    unread = [*report.config.unread]
     token = report.tokenizer
     entries = f", {tokens(token.tokens)} tokens" if token and token.tokens is not None else ""
     rows = [

@@ -26,6 +26,14 @@ class TensorHeader(NamedTuple):
         return self.end - self.start
 
 
+class Sample(dict[str, TensorHeader]):
+    """Headers of which some stand for several that are alike: experts of one bank."""
+
+    def __init__(self, headers: Mapping[str, TensorHeader], times: Mapping[str, int]) -> None:
+        super().__init__(headers)
+        self.times = times  # tensor → how many it stands for
+
+
 class Stored(NamedTuple):
     """One weight as it lies on disk: its own tensor and its companions (scales), in one format."""
 
@@ -88,6 +96,7 @@ class Format:
     steps: Callable[[Stored, int], Steps | None] | None = None
     #: (weight, one of its axes) → part → (axis of the part that runs along it, elements of the weight in one step of that axis); parts that
     #: are left out serve every element; None: the weight cannot be cut along that axis
+    turned: bool = False  #: whether its parts have the inputs before the outputs
     confirm: Callable[..., str | None] | None = None
     #: (parts as stored, shape of the whole decoded weight) → what is wrong with the values of companions
 

@@ -1,24 +1,31 @@
 """`day0 inspect`: what a release is, where its bytes are, and whether the copy is sound.
 
-Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, and all with --hash. No torch.
+Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, samples with
+--deep, and all with --hash. No torch.
 Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 there is no release to look at.
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from day0.checkpoint import outline
+from day0.checkpoint.banks import alike
+from day0.checkpoint.deep import Sampled, sample
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.keys import guesses, leaves
+from day0.checkpoint.manifest import Digests, digests
 from day0.checkpoint.source import Source
 from day0.checkpoint.tokenizer import read_tokenizer, templates
+from day0.checkpoint.words import Words
 from day0.engine import anatomy
-from day0.engine.release import Release, recognise
-from day0.spec.check import Check
+from day0.engine.known import Known, by_usual_words
+from day0.engine.likely import Likely
+from day0.engine.nearest import nearest
+from day0.engine.release import Release
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
 from day0.spec.registry import checks
@@ -29,6 +36,7 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SampleRow,
     SourceRow,
     TemplateRow,
     TokenizerRow,
@@ -36,33 +44,43 @@ from day0.spec.reports.inspect import (
 
 DEPTH = 8  # nested objects of a configuration that are opened
 LONG = 100  # characters of a value that are kept
-PIECE = 16 << 20  # bytes hashed at once
+LICENCES = ("LICENSE", "LICENCE", "COPYING", "MODEL_LICENSE", "USE_POLICY")
 
 
-def inspect(model: Source | Path | str, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole.
+def inspect(
+    model: Source | Path | str, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
+) -> InspectReport:  # fmt: skip
+    """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole (see `manifest.digests`); with `deep`,
+    sample values.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    checkpoint = Checkpoint.open(model, progress)
-    release = understood(checkpoint)
-    asked = list(questions(known=release is not None))
-    findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
+    opened = Checkpoint.open(model, progress)
+    release = understood(opened)
+    told = Known(release) if release else likely(opened)
+    checkpoint = release.checkpoint if release else opened
+    hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
+    sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep and not checkpoint.config_alone else None
+    given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled}
+    given["likely"] = told if isinstance(told, Likely) else None
+    asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
+    findings = [finding for check in asked for finding in check.run(given[check.scope])]
+    checkpoint = told.release.checkpoint if isinstance(told, Known) else checkpoint
     return InspectReport(
         provenance=Provenance(inputs=checkpoint.inputs()),
         verdict="unsound" if any(finding.status == "fail" for finding in findings) else "sound",
-        model=describe(checkpoint, release),
-        parameters=anatomy.parameters(release) if release else outline.parameters(checkpoint),
-        bytes=weigh(checkpoint, release),
-        layers=anatomy.layers(release) if release else outline.layers(checkpoint),
+        model=describe(opened, release),
+        basis="configuration" if checkpoint.config_alone else "tensors",
+        parameters=told.parameters(),
+        bytes=weigh(checkpoint, told),
+        structure=told.structure(),
+        layers=told.layers(),
         tokenizer=tokenizer(checkpoint.source),
         template=template(checkpoint.source),
-        config=ConfigRow(
-            read=dict(release.model.read_keys) if release else {},
-            unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
-            values=dict(values(checkpoint.config.data)),
-        ),
-        files=files(checkpoint, hash, progress),
+        config=keys(checkpoint, release, told.words),
+        evidence=told.evidence(),
+        files=files(checkpoint, hashed),
+        sample=share(sampled, checkpoint) if sampled is not None else None,
         checks=[check.code for check in asked],
         source=came_from(checkpoint.source),
         findings=[FindingRow(**asdict(finding)) for finding in findings],
@@ -72,38 +90,50 @@ def inspect(model: Source | Path | str, *, hash: bool = False, progress: Progres
 def understood(checkpoint: Checkpoint) -> Release | None:
     """The release, or None when no family reads it: check D0301 says why."""
     try:
-        _, family = recognise(checkpoint.config)
-        return Release(checkpoint, family, family.read(checkpoint.config))
+        return Release.of(checkpoint)
     except Day0Error:
         return None
 
 
-def questions(*, known: bool) -> Iterator[Check]:
-    """Checks that need no more than the checkpoint and, where the family is known, the release; in the order of their codes."""
-    for _, check in checks().items():
-        if check.scope == "checkpoint" or (known and check.scope == "release"):
-            yield check
+def likely(checkpoint: Checkpoint) -> Known | Likely:
+    """What can be told of a release that no family reads."""
+    return (by_usual_words(checkpoint) if checkpoint.config_alone else None) or Likely(checkpoint)
 
 
 def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
     """What it is; without a family, what the configuration says in the usual words."""
-    data, model = checkpoint.config.data, release.model if release else None
-    nested = data.get("text_config")
-    words: Mapping[str, Any] = {**(nested if isinstance(nested, dict) else {}), **data} if model is None else {}
+    data, model, words = checkpoint.config.data, release.model if release else None, Words.of(checkpoint.config.data)
     kind, architectures = data.get("model_type"), data.get("architectures")
+    closest = None if release else nearest(checkpoint)
     return ModelRow(
         name=checkpoint.source.name,
         folder=checkpoint.source.where,
         family=model.family if model else None,
         model_type=kind if isinstance(kind, str) else None,
         architectures=[str(name) for name in architectures] if isinstance(architectures, list) else [],
-        dtype=model.dtype if model else next((words[key] for key in ("dtype", "torch_dtype") if isinstance(words.get(key), str)), None),
-        context=model.context if model else _whole(words, "max_position_embeddings"),
-        vocab=model.vocab if model else _whole(words, "vocab_size"),
-        hidden=model.hidden if model else _whole(words, "hidden_size"),
+        dtype=model.dtype if model else words.text("dtype"),
+        context=model.context if model else words.int("context"),
+        vocab=model.vocab if model else words.int("vocab"),
+        hidden=model.hidden if model else words.int("hidden"),
         tied=model.tied if model else None,
-        prediction_layers=len(list(_prefixes(release))) if release else 0,
+        prediction_layers=predictions(checkpoint, release, words),
+        closest=str(closest) if closest else None,
+        licence=licence(checkpoint.source),
     )
+
+
+def predictions(checkpoint: Checkpoint, release: Release | None, words: Words) -> int:
+    """Prediction layers that are stored, or declared where the configuration is alone."""
+    if release is None:
+        return int(words.int("predictions", 0))
+    if checkpoint.config_alone:
+        return release.model.prediction.count if release.model.prediction else 0
+    return len(list(_prefixes(release)))
+
+
+def licence(source: Source) -> str | None:
+    """The file that holds the licence, by its name."""
+    return next((name for name in sorted(source.names()) if name.upper().startswith(LICENCES)), None)
 
 
 def _prefixes(release: Release) -> Iterator[str]:
@@ -113,28 +143,27 @@ def _prefixes(release: Release) -> Iterator[str]:
             yield prefix
 
 
-def _whole(words: Mapping[str, Any], key: str) -> int | None:
-    value = words.get(key)
-    return value if type(value) is int else None
+def keys(checkpoint: Checkpoint, release: Release | None, words: Words) -> ConfigRow:
+    """Keys of the configuration that were read, and what the others are likely to change."""
+    data = checkpoint.config.data
+    if release:
+        return ConfigRow(read=dict(release.model.read_keys), unread=guesses(release.model.unread_keys, data), values=dict(values(data)))
+    read = {key: f"usual words: {figure}" for figure, keys in words.used.items() for key in keys}
+    return ConfigRow(read=read, unread=guesses((key for key in leaves(data) if key not in read), data), values=dict(values(data)))
 
 
-def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
+def weigh(checkpoint: Checkpoint, told: Known | Likely) -> ByteRow:
     """Where the bytes are."""
-    by_dtype: Counter[str] = Counter()
-    for header in checkpoint.headers.values():
-        by_dtype[header.dtype] += header.bytes
-    by_format: Counter[str] = Counter()
-    for stored in checkpoint.stored.values():
-        by_format[stored.format] += stored.bytes
-    total = by_dtype.total()
-    by_format["unread"] = total - by_format.total()
-    roles = anatomy.bytes_by_role(release) if release else {}
-    return ByteRow(
-        total=total,
-        by_dtype=dict(by_dtype.most_common()),
-        by_format={name: size for name, size in by_format.most_common() if size},
-        by_role=roles or ({"unclaimed": total} if total else {}),
-    )
+    cells = anatomy.cells(checkpoint, told.roles(), "ignored" if isinstance(told, Known) else "unclaimed")
+
+    def division(by: str) -> dict[str, int]:
+        held: Counter[str] = Counter()
+        for cell in cells:
+            held[getattr(cell, by)] += cell.bytes
+        return dict(held.most_common())
+
+    total = sum(cell.bytes for cell in cells)
+    return ByteRow(total=total, by_dtype=division("dtype"), by_format=division("format"), by_role=division("role"), cells=cells)
 
 
 def values(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -165,24 +194,13 @@ def template(source: Source) -> TemplateRow | None:
     return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(source).items()), None)
 
 
-def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:
+def files(checkpoint: Checkpoint, hashed: Digests | None) -> list[FileRow]:
     """Weight files, with a digest of each when asked."""
-    total, done = sum(shard.size for shard in checkpoint.shards.values()), 0
-    rows = []
-    for shard in checkpoint.shards.values():
-        digest = None
-        if hash:
-            digest = digest_of(checkpoint.folder / shard.file)
-            done += shard.size
-            progress("hashing weight files", done, total)
-        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=len(shard.tensors), sha256=digest))
-    return rows
+    found = hashed.found if hashed else {}
+    return [FileRow(name=s.file, bytes=s.size, tensors=s.count, sha256=found.get(s.file)) for s in checkpoint.shards.values()]
 
 
-def digest_of(path: Path) -> str:
-    """sha256 of a whole file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+def share(sampled: Sequence[Sampled], checkpoint: Checkpoint) -> SampleRow:
+    """How much was looked at."""
+    total, read = sum(header.bytes * times for _, header, times in alike(checkpoint.headers)), sum(one.bytes for one in sampled)
+    return SampleRow(tensors=len(sampled), bytes=read, share=read / total if total else 0.0)

@@ -159,6 +159,9 @@ def planned(
         raise Day0Error("the host runs what a card lacks only where that card is emulated", where and where.with_name("map-ops.yaml"), hint=hint)
     if device not in (None, machine.backend):
         raise Day0Error(f"planned for {machine.backend}, not for {device}", where, hint=again(f"--machine {device}"))
+    if load.engine != "day0" or load.kv_dtype not in (None, load.dtype):
+        kept = f"state in {load.kv_dtype}" if load.kv_dtype not in (None, load.dtype) else f"the layout of {load.engine}"
+        raise Day0Error(f"planned for {kept}, which this engine does not have", where, hint=again("--engine day0, without --kv-dtype,"))
     if plan.cards > 1:
         raise Day0Error(f"planned for {plan.cards} cards; the engine runs on one", where, hint=again("--machine …x1"))
     if weights == "resident" and load.weights == "streamed":
