@@ -28,6 +28,14 @@ def judge(op: Op, found: Sequence[Tensor], truth: Sequence[Tensor]) -> str | Non
     return None
 
 
+def mistyped(op: Op, found: Sequence[Tensor], meant: Sequence[Tensor]) -> str | None:
+    """Which result has another number type than the reference gives for the same arguments; None when none has."""
+    for name, result, right in zip(op.outputs, found, meant, strict=True):
+        if result.dtype != right.dtype:
+            return f"{name}: {str(result.dtype).removeprefix('torch.')}, not {str(right.dtype).removeprefix('torch.')}"
+    return None
+
+
 def ratios(result: Tensor, right: Tensor, budget: Budget) -> tuple[float, float]:
     """Error of the result and of its worst row, in units of the budget. A row of unusual size is compared with itself."""
     known = right.isfinite()

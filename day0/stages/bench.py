@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from day0.engine.arguments import phases, site, widened
-from day0.engine.gate import judge
+from day0.engine.gate import judge, mistyped
 from day0.spec.errors import Day0Error
 from day0.spec.machine import Machine
 from day0.spec.ops import Case, Op
@@ -48,7 +48,7 @@ def bench(name: str, dtype: str, sizes: list[Sizes]) -> Iterator[Timing]:
         for case in chosen:
             made = arguments(op, case, dtype)
             refused, mistake = accepts(made), wrong
-            if refused is None and mistake is None and case in chosen and sizes:
+            if refused is None and mistake is None and sizes:
                 mistake = checked(op, call, case, dtype)
             time_it = refused is None and mistake is None
             yield Timing(name=function, case=case.name, wrong=mistake, refused=refused, seconds=timed(call, made) if time_it else None)
@@ -77,7 +77,8 @@ def gate(op: Op, call: Callable[..., Any], dtype: str, accepts: Callable[[Mappin
 def checked(op: Op, call: Callable[..., Any], case: Case, dtype: str) -> str | None:
     """What is wrong with one result."""
     made = arguments(op, case, dtype)
-    return judge(op, results(call(**made)), results(op.reference(**widened(made))))
+    found = results(call(**made))
+    return mistyped(op, found, results(op.reference(**made))) or judge(op, found, results(op.reference(**widened(made))))
 
 
 def arguments(op: Op, case: Case, dtype: str) -> dict[str, Any]:

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from typing import Literal
 
 from day0.engine.release import Release
+from day0.spec import dtype as number
 from day0.spec.lazy import TORCH_NAMES
 from day0.spec.ops import PHASES
 from day0.spec.reports.map_ops import FALLBACKS, DeviceRow, FallbackRow, SiteRow, TypeRow
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.target import Target, VendorKernel
 
+Use = Literal["weights", "compute", "state"]
+STATE_TYPES = {"fp8": "float8_e4m3fn", "int8": "int8"}  # of plan-memory's --kv-dtype → torch's name
 FLAVOURS = {"float8_e4m3fn": "float8_e4m3fnuz", "float8_e5m2": "float8_e5m2fnuz"}  # types that some hardware has in another flavour
 
 
@@ -68,14 +71,26 @@ def type_rows(release: Release, plan: PlanMemoryReport, target: Target) -> list[
         TORCH_NAMES.get(header.dtype, "uint8")
         for located in release.tensors.values() for _, each in located.pieces for header in each.kept.values()
     }  # fmt: skip
-    compute = plan.workload.dtype
-    return [type_row(name, compute, target) for name in sorted({*stored, compute})]
+    compute, kept = plan.workload.dtype, STATE_TYPES.get(plan.workload.kv_dtype or "")
+    rows = [type_row(name, "weights", compute, target) for name in sorted(stored - {compute})]
+    rows.append(type_row(compute, "compute", compute, target))
+    return [*rows, state_row(kept, plan, target)] if kept else rows
 
 
-def type_row(name: str, compute: str, target: Target) -> TypeRow:
+def state_row(name: str, plan: PlanMemoryReport, target: Target) -> TypeRow:
+    """Keys, values and latents in 8 bits: kernels must read them, which the compiler or the hardware must know."""
+    row, known, compute = type_row(name, "state", plan.workload.dtype, target), target.types.get(name), plan.workload.dtype
+    if known and "native" in (known.matrix, known.compiled):
+        return row.model_copy(update={"handling": "kept so; kernels read it"})
+    more = sum(pool.bytes for pool in plan.state.pools if pool.kind in ("paged", "window")) * (number.size(compute, 1) - 1)
+    said = f"not available here: {compute} instead, up to {more} bytes more; plan again with --kv-dtype {compute}"
+    return row.model_copy(update={"handling": said if known and known.matrix == "none" else f"not verified; where it is {said}"})
+
+
+def type_row(name: str, use: Use, compute: str, target: Target) -> TypeRow:
     """What becomes of one type."""
     line, known = target.cast(name), target.types.get(name)
-    if name == compute:
+    if use == "compute":
         handling = "computed in" if line.has != "none" else "the host computes in it"
     elif line.has == "none":
         handling = f"kept as bytes; the host converts it to {compute} when it is used"
@@ -86,4 +101,4 @@ def type_row(name: str, compute: str, target: Target) -> TypeRow:
     other = FLAVOURS.get(name, "")
     if other and other in target.types and target.types[other].matrix == "native" and (known is None or known.matrix != "native"):
         handling += f"; its hardware multiplies {other}, whose codes differ: byte 0x80 is NaN there and -0 here, the exponent's bias is one more"
-    return TypeRow(type=name, cast=line.has, matrix=known.matrix if known else "unknown", handling=handling, source=line.source)
+    return TypeRow(type=name, use=use, cast=line.has, matrix=known.matrix if known else "unknown", handling=handling, source=line.source)

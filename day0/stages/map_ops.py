@@ -52,6 +52,7 @@ def map_ops(
         machine=machine.name,
         target=choose.target.reference,
         emulated=emulate,
+        placement=" · ".join(f"{name} {degree}" for name, degree in plan.placement.model_dump().items() if degree > 1) or "one card",
         backend=choose.target.backend,
         providers=[*choose.providers, "reference"],
         forced=forced,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from inspect import signature
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.engine.arguments import is_array, letters, mapped, phases, site, sizes, tensors, widened
-from day0.engine.gate import judge
+from day0.engine.gate import judge, mistyped
 from day0.spec.axes import AXES
 from day0.spec.lazy import wide
 from day0.spec.machine import Machine
@@ -114,6 +115,15 @@ def test_agrees_with_the_reference_in_float64(function: str, dtype: str, machine
     if not seen:
         pytest.skip(f"{function} refuses every case in {dtype} here")
     assert wrong == {}
+
+
+@pytest.mark.parametrize("function", IMPLS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_results_have_the_types_of_the_reference(function: str, dtype: str, machine: Machine) -> None:
+    """What comes next is chosen without a look at who came before: nobody may hand on another type than the operator's meaning does."""
+    for op, call, case, made in islice(accepted(function, dtype, machine), 1):
+        found, right = (results(one(**made)) for one in (call, op.reference))
+        assert mistyped(op, found, right) is None, case.name
 
 
 def test_every_implementation_runs_somewhere(machine: Machine) -> None:

@@ -103,6 +103,7 @@ class TypeRow(Strict):
     """What the target does with a number type of the weights or of the state."""
 
     type: str = Field(description="torch's name")
+    use: Literal["weights", "compute", "state"] = Field(description="what is kept or computed in it")
     cast: Support = Field(description="conversions, copies and gathers")
     matrix: Support = Field(description="matrix products in hardware")
     handling: str = Field(description="what day0 does with it here")
@@ -122,7 +123,7 @@ class MapOpsReport(Report):
     machine: str = Field(description="name of the machine")
     target: str = Field(description="manifest that the calls were held against")
     emulated: bool = Field(default=False, description="run, validate and serve refuse on this machine what the target lacks")
-    placement: str = Field(default="one card", description="what one rank of the plan holds, whose calls these are")
+    placement: str = Field(description="how the plan cuts the model over cards; sizes of calls are those before it is cut")
     backend: str = Field(description="file name in day0/backends/ that ordered the providers")
     providers: list[str] = Field(description="in the order in which they are asked; reference is last")
     forced: str | None = Field(description='"reference" when DAY0_OPS asked for references alone, else null')
