@@ -18,7 +18,7 @@ from day0.spec.ops import PHASES, Phase, Site
 from day0.spec.profile import GB, TERA
 from day0.spec.registry import backends, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
-from day0.spec.reports.map_ops import FALLBACKS, MapOpsReport, Refusal, SiteRow
+from day0.spec.reports.map_ops import FALLBACKS, BetweenRow, FallbackRow, MapOpsReport, Refusal, SiteRow
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
 from day0.spec.target import UNVERIFIED, Target
 from day0.stages.between import between
@@ -41,9 +41,7 @@ def map_ops(
     seconds = shared(rows, rates(machine, choose.target, planned=target is None))
     glue = list(between(release.model, plan.workload.dtype, choose.target))
     fell = fallbacks(rows)
-    missing = list(dict.fromkeys(lacks(rows, choose)))
-    missing += [f"between operators: {', '.join(row.lacking)} in {row.kind}" for row in glue if row.status == "refused"]
-    missing += [f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if strict and row.status in FALLBACKS]
+    missing = list(dict.fromkeys(lacks(rows, glue, fell if strict else [], choose)))
     return MapOpsReport(
         verdict="incomplete" if missing else "complete",
         model=release.name,
@@ -81,13 +79,15 @@ def is_forced() -> str | None:
     return forced
 
 
-def lacks(rows: Iterable[SiteRow], choose: Chooser) -> Iterator[str]:
-    """Why the map is not complete."""
+def lacks(rows: Iterable[SiteRow], glue: Iterable[BetweenRow], fell: Iterable[FallbackRow], choose: Chooser) -> Iterator[str]:
+    """Why the map is not complete; `fell`: what must not fall back."""
     if choose.target.backend not in backends().names():
         yield f"backend {choose.target.backend}: has no file in day0/backends/"
     for op, status in sorted({(row.op, row.status) for row in rows if row.status in ("missing", "refused")}):
         reasons = [row.refusals[-1].reason for row in rows if row.op == op and row.refusals]
         yield f"{op}: {choose.absent(op) if status == 'missing' else reasons[-1] + ', and no host may help'}"
+    yield from (f"between operators: {', '.join(row.lacking)} in {row.kind}" for row in glue if row.status == "refused")
+    yield from (f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if row.status in FALLBACKS)
 
 
 def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:

@@ -78,7 +78,8 @@ def candidates(report: MapOpsReport, site: SiteRow) -> list[Candidate]:
             chosen = f"chosen{how}" + (f" (before: {refused})" if refused else "")
             found.append(Candidate(name=file, answer=chosen if file == site.kernel else refused or later))
     refused = "; ".join(reasons.get("reference", []))
-    own = f"chosen{how}" if site.provider == "reference" else refused or "not asked: another comes first"
+    chosen = f"chosen{how}" + (f" (before: {refused})" if refused else "")
+    own = chosen if site.provider == "reference" else refused or "not asked: another comes first"
     return [*found, Candidate(name="reference", answer=own if site.status != "missing" else "there is none")]
 
 

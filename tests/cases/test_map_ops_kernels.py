@@ -109,7 +109,7 @@ def test_a_scheme_that_experts_have_and_linear_maps_have_not() -> None:
     int4 = next(site.format for site in report.sites if site.op == "experts")
     assert int4.startswith("int4")
     only_experts = offered("experts", "ascend", vendor=lambda site, machine: None)
-    no_linear = offered("linear", "ascend", vendor=lambda site, machine: f"has no {site.format} for linear maps" if site.format != "plain" else None)
+    no_linear = offered("linear", "ascend", vendor=lambda site, _: None if site.format == "plain" else f"has no {site.format} for linear maps")
     bank = Site(op="experts", label="experts", phase="decode", sizes={"T": 1}, format=int4, options={"activation": Activation(kind="silu")})
     assert (only_experts.choose(bank).provider, only_experts.choose(bank).decode) == ("vendor", False)
     dense = Site(op="linear", label="q_a", phase="decode", sizes={"T": 1, "O": 8, "I": 8}, format=int4)
