@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 
-from day0.engine.footprint import at_rest, layer_state
+from day0.engine.footprint import at_rest, buffer, layer_state
 from day0.engine.known import towers_of
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
@@ -43,6 +43,10 @@ class Inventory:
                 seen[signature] = len(self.kinds)
                 self.kinds.append(weights)
             self.kind_of.append(seen[signature])
+
+    def tower_bytes(self, *, run: bool) -> int:
+        """Bytes of the towers as they are stored; of the one that day0 runs, as it rests in memory."""
+        return buffer(self.release.vision, self.dtype).bytes if run else sum(self.towers.values())
 
     @cached_property
     def bank_format(self) -> str:

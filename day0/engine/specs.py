@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from day0.spec.encoder import Encoder
 from day0.spec.model import Layer, Model, TensorSpec
 from day0.spec.registry import parts
 
@@ -40,3 +41,11 @@ def layer_specs(layer: Layer, hidden: int) -> Iterator[tuple[str, TensorSpec]]:
     for place, part in layer.parts():
         for spec in parts().get(part.kind).tensors(part, hidden):
             yield f"{place}.{spec.name}", spec
+
+
+def encoder_specs(encoder: Encoder) -> Iterator[tuple[str, TensorSpec]]:
+    """(name within the tower, weight): "patches.proj", "layers.0.mixer.q", "taps.0.up", "connector.down"."""
+    for index, place, part in encoder.places():
+        prefix = place if index is None else f"layers.{index}.{place}"
+        for spec in parts().get(part.kind).tensors(part, encoder.hidden):
+            yield f"{prefix}.{spec.name}", spec

@@ -103,6 +103,8 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
                 calls = (site for phase in PHASES for site in parts().get(part.kind).sites(part, model.hidden, phase))
                 known[key] = list(chosen(calls, place, own, load, chooser))
             yield from (row(*call, layer.index) for call in known[key])
+    if load.sees:
+        yield from tower_sites(release, load, chooser)
     ends = release.ends()
     calls = (site for phase in PHASES for site in model.end_sites(phase))
     yield from (row(*call, None) for call in chosen(calls, "", ends, load, chooser))
@@ -115,6 +117,17 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
 def inside(weights: Mapping[str, Located], place: str) -> dict[str, Located]:
     """Weights of one sublayer, by their names in it."""
     return {name.removeprefix(f"{place}."): located for name, located in weights.items() if name.startswith(f"{place}.")}
+
+
+def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:
+    """Calls of the tower for images, on the largest one; their places begin with "vision."."""
+    encoder = release.model.encoder
+    assert encoder is not None
+    view = load.model_copy(update={"batch": 1, "context": load.image_patches, "chunk": load.image_patches})
+    for index, place, part in encoder.places():
+        own = inside(release.vision, place if index is None else f"layers.{index}.{place}")
+        calls = parts().get(part.kind).sites(part, encoder.hidden, "prefill")
+        yield from (row(*call, index) for call in chosen(calls, f"vision.{place}", own, view, chooser))
 
 
 def chosen(

@@ -19,7 +19,7 @@ def test_why_answers_for_a_call_however_it_is_named(day0: Day0, mapped: Path, si
     done = day0("why", site)
     assert done.code == 0
     assert "experts activation(silu) is composite" in done.out
-    assert "reads plain weights, not fp8_block" in done.out, "the reason of the candidate that refused"
+    assert "reads plain weights, not fp8_block" in " ".join(done.out.split()), "the reason of the candidate that refused"
     assert "day0 new kernel experts_" in done.out, "the way out"
     assert ("prefill" in done.out) == ("/decode" not in site)
 
@@ -36,7 +36,8 @@ def test_why_of_a_target_that_lacks_an_operator(day0: Day0, mapped: Path, tmp_pa
     (tmp_path / "poor.yaml").write_text(yaml.safe_dump(given))
     assert day0("map-ops", "--target", "poor.yaml", "--emulate").code == 0
     done = day0("why", "route/decode")
-    assert "host fallback" in done.out and "poor has no aten::topk" in done.out and "topk" in done.out
+    said = " ".join(done.out.split())
+    assert "host fallback" in said and "poor has no aten::topk" in said
 
 
 def test_why_of_what_is_not_there(day0: Day0, mapped: Path) -> None:

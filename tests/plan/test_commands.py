@@ -43,7 +43,7 @@ def test_keys_that_others_rely_on(reports: str, capsys: pytest.CaptureFixture[st
     plan = printed(capsys)
     assert (plan["verdict"], plan["reasons"], plan["cards"]) == ("fits", [], 1)
     assert plan["placement"] == {"tp": 1, "ep": 1, "pp": 1, "dp": 1}
-    assert set(plan["per_card"][0]) == {"weights", "state", "activations", "workspace", "collectives", "margin", "free"}
+    assert set(plan["per_card"][0]) == {"weights", "state", "activations", "workspace", "collectives", "images", "margin", "free"}
     assert {"bytes_per_token", "bytes_per_sequence", "pools"} <= set(plan["state"])
     assert {"tokens", "max_context"} <= set(plan["capacity"])
     assert (plan["workload"]["context"], plan["workload"]["batch"]) == (128, 2)

@@ -26,7 +26,7 @@ class SiteRow(Strict):
 
     op: str = Field(description="operator, a file in day0/ops/")
     layer: int | None = Field(description="index in the stack; null outside it")
-    place: str = Field(description='"mixer", "ffn" or "residual" within a layer; empty outside')
+    place: str = Field(description='"mixer", "ffn" or "residual" within a layer; empty outside; "vision.…" in the tower for images')
     label: str = Field(description="which of the calls there: the weight it reads or what it does")
     variant: str = Field(default="", description="what of the operator's meaning the call asks for: rule, activation, window, …")
     phase: Phase = Field(description="prefill: prompts are read; decode: one token a sequence")
