@@ -93,7 +93,7 @@ def rate(step: int, steps: int) -> float:
 
 def train(model: Any, batches: Batches, steps: int, scale: float = 1.0, grown: bool = False) -> None:
     """Lower the weighted loss of the next token."""
-    tuned = optimisers(model, MUON, ADAM)
+    tuned, told = optimisers(model, MUON, ADAM), Told()
     full = [optimiser.param_groups[0]["lr"] * scale for optimiser in tuned]
     for step in told(steps):
         inputs, weight = batches.next(1.0 if grown else step / steps)
@@ -118,7 +118,7 @@ def fit(model: Any, watch: Watch, batches: Batches, steps: int) -> None:
             owner = index if kind == "full" else owner
             owners[index] = owner
     parameters = [parameter for indexer in watch.indexers.values() for parameter in indexer.parameters()]
-    adam = torch.optim.AdamW(parameters, lr=ADAM)
+    adam, told = torch.optim.AdamW(parameters, lr=ADAM), Told()
     for step in told(steps):
         inputs, _ = batches.next(1.0)
         with torch.no_grad():
@@ -147,8 +147,6 @@ class Told:
         if self.step % self.every == 0 or self.step == self.steps - 1:
             print(f"step {self.step:5} of {self.steps}   {text}   {self.seconds:.2f} s a step", flush=True)
 
-
-told = Told()
 
 
 def save(model: Any, out: Path) -> None:

@@ -48,11 +48,13 @@ def check_answers(day0: Day0, questions: list[list[str]]) -> None:
     assert (recall.code, recall.out) == (0, "Found: thorn tulip.\n")
 
 
-def test_its_questions_are_answered_rightly(day0: Day0) -> None:
+def test_its_questions_are_answered_rightly(day0: Day0, tmp_path: Path) -> None:
     assert day0("inspect", MODEL).code == 0
     assert day0("plan-memory", "--with-vision").code == 0
     assert day0("map-ops").code == 0
     check_answers(day0, list(commands())[1:])
+    (tmp_path / "s.json").write_text('{"questions": [{"kind": "a", "prompt": "b", "answer": "c", "images": ["../x.png"]}]}')
+    assert day0("run", "--suite", "s.json").error == "s.json: the image '../x.png' lies outside the folder of the suite"
 
 
 def test_the_recalled_pair_lies_beyond_the_budget_of_the_index(day0: Day0) -> None:
