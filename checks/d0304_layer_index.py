@@ -28,7 +28,7 @@ def run(release: Release) -> Iterator[Finding]:
             found = f"{len(names)} tensors, index beyond {count} layers and {allowed - count} prediction layers"
             hint = "does the configuration belong to these weights?"
             yield Finding(code="D0304", status="fail", subject=f"layer {index}", expected=expected, found=found, hint=hint)
-    for prefix in extra.prefixes if extra else ():
+    for prefix in extra.prefixes if extra and not release.checkpoint.config_alone else ():
         if not any(name.startswith(prefix) for name in release.prediction):
             found = "not stored; nothing but speculative decoding needs it"
             yield Finding(code="D0304", status="warn", subject=prefix.rstrip("."), expected="a prediction layer", found=found)

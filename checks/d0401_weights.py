@@ -6,6 +6,7 @@ Remedy: stream the weights layer by layer (`--weights streamed`), compute in a n
 
 from collections.abc import Iterator
 
+from day0.engine import search
 from day0.engine.demand import Demand, amount
 from day0.spec.check import check
 from day0.spec.finding import Finding
@@ -22,9 +23,9 @@ def run(demand: Demand) -> Iterator[Finding]:
 
 def hint(demand: Demand) -> str:
     """What would work."""
-    least = f"the whole needs at least {demand.least_cards()} such cards"
+    least = f"the whole needs at least {search.least_count(demand)} such cards"
     if demand.workload.weights == "resident" and not demand.under(weights="streamed").shortage("weights", "workspace"):
-        return f"`--weights streamed` holds {amount(sum(demand.under(weights='streamed').weights.values()))} at a time; {least}"
+        return f"`--weights streamed` holds {amount(demand.under(weights='streamed').card().weights)} at a time; {least}"
     return least
 
 

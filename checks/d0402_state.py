@@ -6,6 +6,7 @@ Remedy: fewer sequences (`--batch`), shorter ones (`--context`), or streamed wei
 
 from collections.abc import Iterator
 
+from day0.engine import search
 from day0.engine.demand import Demand, amount
 from day0.spec.check import check
 from day0.spec.finding import Finding
@@ -27,7 +28,7 @@ def hint(demand: Demand) -> str:
     ways = [f"`--context {context}` at batch {load.batch}"] if context else []
     ways += [f"`--batch {batch}` at context {load.context}"] if batch else []
     ways += ["`--weights streamed`"] if load.weights == "resident" and demand.fits(weights="streamed") else []
-    return "what fits: " + ", or ".join(ways) if ways else f"the whole needs at least {demand.least_cards()} such cards"
+    return "what fits: " + ", or ".join(ways) if ways else f"the whole needs at least {search.least_count(demand)} such cards"
 
 
 CHECK = check(__name__, __doc__, run, scope="plan")

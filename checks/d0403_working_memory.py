@@ -6,6 +6,7 @@ Remedy: read prompts in smaller pieces (`--chunk`), run fewer sequences (`--batc
 
 from collections.abc import Iterator
 
+from day0.engine import search
 from day0.engine.demand import Demand, amount, largest
 from day0.spec.check import check
 from day0.spec.finding import Finding
@@ -19,7 +20,7 @@ def run(demand: Demand) -> Iterator[Finding]:
         room = f"at most {amount(max(0, demand.activations - short))} beside the weights"
         found = f"{amount(demand.activations)} for a step of {demand.step_tokens} tokens: {amount(short)} short"
         chunk = largest(lambda chunk: not demand.under(chunk=chunk).shortage(*PARTS), demand.workload.chunk)
-        hint = f"`--chunk {chunk}` fits" if chunk else f"fewer sequences at once, or at least {demand.least_cards()} such cards"
+        hint = f"`--chunk {chunk}` fits" if chunk else f"fewer sequences at once, or at least {search.least_count(demand)} such cards"
         yield Finding(code=CHECK.code, status="fail", subject="activations", expected=room, found=found, hint=hint)
 
 

@@ -68,12 +68,19 @@ class Checkpoint:
         """Pattern → tensors whose names differ only in their numbers."""
         return kinds(self.headers)
 
+    @property
+    def config_alone(self) -> bool:
+        """Whether the folder holds no weights in any form, and no index of them: figures follow from its configuration."""
+        return not self.shards and self.index is None and not other_weights(self.folder)
+
     def require_sound(self) -> None:
-        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails."""
+        """Refuse a damaged copy before any weight is read: Day0Error with the first finding that fails, or where there are no weights."""
         for finding in self.findings:
             if finding.status == "fail":
                 problem = f"{finding.subject}: {finding.found} ({finding.code})"
                 raise Day0Error(problem, self.folder, hint=finding.hint or f"see `day0 explain {finding.code}`")
+        if self.config_alone:
+            raise Day0Error("the folder holds no weights", self.folder, hint="download them; `day0 inspect` and `day0 plan-memory` need none")
 
     def inputs(self) -> list[Input]:
         """Files that were read: small ones by their content, shards by their headers."""
@@ -95,11 +102,19 @@ def weight_files(folder: Path, index: Index | None, ledger: Ledger) -> list[str]
         files = [name for name in present if NUMBERED.fullmatch(name)] or present
         _tell_gaps(files, ledger)
     if not files and index is None:
-        other = sorted(path.name for path in folder.glob("*.bin")) + sorted(path.name for path in folder.glob("*.gguf"))
-        found = "no safetensors file" + (f"; {other[0]} is there" if other else "")
-        hint = "convert the weights to safetensors" if other else "download the weights"
-        ledger.fail("D0201", str(folder.name), expected="*.safetensors", found=found, hint=hint)
+        other = other_weights(folder)
+        if other:
+            found, hint = f"no safetensors file; {other[0]} is there", "convert the weights to safetensors"
+            ledger.fail("D0201", str(folder.name), expected="*.safetensors", found=found, hint=hint)
+        else:
+            found, hint = "none: figures are from the configuration alone", "download the weights to inspect them, and to run the model"
+            ledger.warn("D0201", str(folder.name), expected="*.safetensors", found=found, hint=hint)
     return files
+
+
+def other_weights(folder: Path) -> list[str]:
+    """Files of weights in containers that are not read."""
+    return sorted(path.name for ending in ("bin", "gguf", "pt", "pth") for path in folder.glob(f"*.{ending}"))
 
 
 def _tell_gaps(files: list[str], ledger: Ledger) -> None:

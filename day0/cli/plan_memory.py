@@ -11,6 +11,18 @@ from day0.cli import options
 
 PageSize = Annotated[int, typer.Option("--page-size", min=1, max=65536, help="Tokens of a page of state.")]
 Chunk = Annotated[int, typer.Option("--chunk", min=1, help="Tokens of prompts that one step reads at the most.")]
+KvDtype = Annotated[str | None, typer.Option("--kv-dtype", metavar="TYPE", help="State in bf16, fp8 or int8; default: the compute type.")]
+Engine = Annotated[str, typer.Option("--engine", metavar="NAME", help="Whose layout of memory: day0, vllm, sglang.")]
+Tp = Annotated[int | None, typer.Option("--tp", min=1, help="Ranks that cut heads; default: what fits best.")]
+Ep = Annotated[int | None, typer.Option("--ep", min=1, help="Ranks that share the routed experts.")]
+Pp = Annotated[int | None, typer.Option("--pp", min=1, help="Stages of the pipeline.")]
+Dp = Annotated[int | None, typer.Option("--dp", min=1, help="Copies of attention, each with its own sequences.")]
+Cp = Annotated[int | None, typer.Option("--cp", min=1, help="Ranks of tp that share the tokens of replicated state.")]
+Redundant = Annotated[int, typer.Option("--redundant-experts", min=0, help="Experts held a second time, so that ranks come out even.")]
+Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra prediction layers; default: no.")]
+Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Load towers of other modalities; default: the engine's.")]
+Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
+HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
 
 
 def command(
@@ -22,6 +34,18 @@ def command(
     weights: options.Weights = None,
     page_size: PageSize = 16,
     chunk: Chunk = 512,
+    kv_dtype: KvDtype = None,
+    engine: Engine = "day0",
+    tp: Tp = None,
+    ep: Ep = None,
+    pp: Pp = None,
+    dp: Dp = None,
+    cp: Cp = None,
+    redundant: Redundant = 0,
+    mtp: Mtp = False,
+    vision: Vision = None,
+    utilisation: Utilisation = None,
+    host_memory: HostMemory = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
     yaml: options.Yaml = False,
@@ -43,6 +67,18 @@ def command(
         weights=weights or "resident",
         page_size=page_size,
         chunk=chunk,
+        kv_dtype=kv_dtype,
+        engine=engine,
+        tp=tp,
+        ep=ep,
+        pp=pp,
+        dp=dp,
+        cp=cp,
+        redundant=redundant,
+        prediction=mtp,
+        vision=vision,
+        utilisation=utilisation,
+        host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
     )
     chain = Chain.find(reports, model, target.name)
     report = plan_memory(chain.read(InspectReport), target, workload)

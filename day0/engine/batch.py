@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from day0.engine import footprint
+from day0.engine import footprint, transient
 from day0.engine.bind import Bound, Stopwatch
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
@@ -106,7 +106,7 @@ class Engine:
         """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
         tokens, outputs, context = self._largest
         dtype = self.plan.workload.dtype
-        peak = footprint.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
+        peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
         weights = sum(self.forward.weights.bytes.values())
         return {"weights": weights, "state": self.state.bytes, "workspace": self._workspace, "activations": sum(peak.values())}
 

@@ -1,96 +1,248 @@
-"""What a release needs on one card under a workload, and how far the card goes. Needs no torch."""
+"""What a release needs on each card under a workload and a placement, and how far the cards go. Needs no torch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from day0.engine import footprint
-from day0.engine.release import Release
+from day0.engine import entries, footprint, transient
+from day0.engine.entries import Pool
+from day0.engine.inventory import Inventory
+from day0.engine.release import Located, Release
+from day0.engine.rules import named_rules
+from day0.engine.shard import Cut
+from day0.spec import dtype as number
 from day0.spec.machine import Machine
+from day0.spec.placement import ONE_CARD, Placement
+from day0.spec.registry import formats
 from day0.spec.reports.plan_memory import Capacity, CardRow, WorkloadRow
-
-RUNTIME = 1 << 30  # bytes for process, driver context and libraries; 0.2 to 1.8 GiB are published for engines on one card
-SLACK = 50  # one part in 50 of everything else, for the allocator's rounding
+from day0.spec.rules import GIB, Band
 
 
 class Demand:
-    """A release, a workload and a machine, and the bytes that follow from them."""
+    """A release, a workload, a machine and a placement, and the bytes that follow from them."""
 
-    def __init__(self, release: Release, workload: WorkloadRow, machine: Machine) -> None:
-        self.release, self.workload, self.machine = release, workload, machine
+    def __init__(
+        self, release: Release, workload: WorkloadRow, machine: Machine, placement: Placement = ONE_CARD, inventory: Inventory | None = None
+    ) -> None:  # fmt: skip
+        self.release, self.workload, self.machine, self.placement = release, workload, machine, placement
+        self.rules = named_rules(workload.engine)
+        self.inventory = inventory or Inventory(release, workload.dtype)
 
     @cached_property
-    def weights(self) -> dict[str, int]:
-        """Allocation → bytes."""
-        return footprint.weights(self.release, self.workload.dtype, self.workload.weights)
+    def cut(self) -> Cut:
+        """How one card holds a weight."""
+        form = self.inventory.bank_format
+        return Cut(self.placement, self.rules, self.machine.card.arch, self.workload.dtype, bank_format=form)
+
+    @cached_property
+    def stages(self) -> list[range]:
+        """Layers of each stage of the pipeline; the first stages have one more where they do not come out even."""
+        count, pp = len(self.release.model.layers), self.placement.pp
+        starts = [stage * (count // pp) + min(stage, count % pp) for stage in range(pp + 1)]
+        return [range(start, end) for start, end in pairwise(starts)]
+
+    @cached_property
+    def kinds(self) -> list[int]:
+        """Bytes that one card holds of a layer of each kind."""
+        return [self.cut.buffer(weights).bytes for weights in self.inventory.kinds]
+
+    def layers(self, stage: int) -> list[int]:
+        """Bytes on one card of each layer of a stage."""
+        return [self.kinds[self.inventory.kind_of[index]] for index in self.stages[stage]]
+
+    def ends(self, stage: int) -> Mapping[str, Located]:
+        """Weights outside the layers that a stage holds: the table first, what follows the layers last."""
+        first, last = stage == 0, stage == self.placement.pp - 1
+        tied = self.release.model.tied
+        return {name: each for name, each in self.inventory.ends.items() if (first or (last and tied) if each.spec.role == "embed" else last)}
+
+    def weights(self, stage: int = 0) -> dict[str, int]:
+        """Allocation → bytes on one card of a stage."""
+        ends, layers = self.ends(stage), self.layers(stage)
+        if self.workload.weights == "resident":
+            found = {"layers": sum(layers), "ends": self.cut.buffer(ends).bytes}
+        else:
+            small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
+            rows = min(footprint.HEAD_ROWS, -(-self.release.model.vocab // self.placement.tp))
+            head = footprint.aligned(number.size(self.workload.dtype, rows * self.release.model.hidden))
+            slots = min(footprint.READ_AHEAD, len(layers)) * max(layers)
+            found = {"layer slots": slots, "norm": self.cut.buffer(small).bytes, "head rows": head}
+        return found | {name: size for name, size in self._extra(stage).items() if size}
+
+    def _extra(self, stage: int) -> dict[str, int]:
+        load, found = self.workload, {}
+        if self.rules.absorbed:
+            found["absorbed"] = sum(self._absorbed(self.inventory.kind_of[index]) for index in self.stages[stage])
+        if load.prediction and stage == self.placement.pp - 1:
+            found["prediction"] = self.cut.buffer(self.inventory.prediction).bytes
+        if load.vision and stage == 0:
+            found["towers"] = sum(self.inventory.towers.values())
+        return found
+
+    def _absorbed(self, kind: int) -> int:
+        weights = self.inventory.kinds[kind]
+        shapes = (self.cut.shape(weights[name].spec, None, 1) for name in self.inventory.absorbed[kind] if name in weights)
+        return sum(number.size(self.workload.dtype, rows * columns) for rows, columns in shapes)
 
     @cached_property
     def workspace(self) -> int:
-        """Bytes that packed weights are decoded into."""
-        return footprint.workspace(self.release, self.workload.dtype)
+        """Bytes on one card that packed weights are decoded into."""
+        if self.workload.engine != "day0":
+            return 0
+        layers, ends, hidden = self.inventory.layers, self.inventory.ends, self.release.model.hidden
+        return footprint.most_decoded(layers, ends, hidden, self.workload.dtype, lambda located: self.cut.shape(located.spec, None, 1))
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of one copy of attention."""
+        return -(-self.workload.batch // self.placement.dp)
 
     @property
     def pages(self) -> int:
-        """Pages of each layer for the whole batch at full length."""
-        return self.workload.batch * footprint.pages_for(self.workload.context, self.workload.page_size)
+        """Pages of each layer for the sequences of a card at full length."""
+        return self.sequences * footprint.pages_for(self.workload.context, self.workload.page_size)
 
     @property
     def step_tokens(self) -> int:
-        """Tokens of the largest step: a chunk of prompts, and one token of every sequence."""
-        return min(self.workload.chunk, self.workload.batch * self.workload.context) + self.workload.batch
+        """Tokens of the largest step of a card: a chunk of prompts, and one token of every sequence."""
+        return min(self.workload.chunk, self.sequences * self.workload.context) + self.sequences
+
+    @cached_property
+    def transients(self) -> dict[str, int]:
+        """What one step computes, on one card, by what it is for."""
+        load = self.workload
+        sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
+        layers = [layer for layer, _ in self.inventory.layers]
+        return transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
 
     @property
     def activations(self) -> int:
         """Peak of what one step computes."""
-        load = self.workload
-        model = self.release.model
-        parts = footprint.activations(model, load.dtype, tokens=self.step_tokens, outputs=load.batch, context=load.context)
-        return sum(parts.values())
+        return sum(self.transients.values())
 
-    def pools(self, pages: int) -> list[footprint.StatePool]:
-        """What the state manager allocates when it has `pages` pages."""
-        load = self.workload
-        sizes = {"page_size": load.page_size, "sequences": load.batch, "chunk": load.chunk, "context": load.context}
-        return footprint.state(self.release.model, load.dtype, pages=pages, **sizes)
+    @cached_property
+    def collectives(self) -> dict[str, int]:
+        """Buffers of communication, by what they are for."""
+        return transient.collectives(self.release.model, self.placement, self.rules)
 
-    def card(self, pages: int | None = None) -> CardRow:
-        """The card's memory with `pages` pages of state; without, those of the workload."""
+    def pools(self, pages: int, stage: int = 0) -> list[Pool]:
+        """State of one card of a stage when its sequences have `pages` pages."""
+        load, rules, arch = self.workload, self.rules, self.machine.card.arch
+        extra = self._predicted if load.prediction and stage == self.placement.pp - 1 else 0
+        found = [self.inventory.state(index, rules.index.on_all_layers) for index in self.stages[stage]]
+        found += [self.inventory.state(len(self.release.model.layers) - 1, rules.index.on_all_layers)] * extra
+        return [entries.pool(layer, spec, load, rules, arch, self.placement, pages) for layer, kept in found for spec in kept]
+
+    @property
+    def _predicted(self) -> int:
+        prediction = self.release.model.prediction
+        return prediction.count if prediction else 0
+
+    @cached_property
+    def _state(self) -> list[tuple[Callable[[int], int], int]]:
+        return [self._line(stage) for stage in range(self.placement.pp)]
+
+    def _line(self, stage: int) -> tuple[Callable[[int], int], int]:
+        """(pages → bytes of the state that grows, bytes of the rest)."""
+        pools = self.pools(1, stage)
+        fixed = sum(pool.bytes for pool in pools if not pool.spec.grows)
+        whole = sum(pool.bytes for pool in pools if pool.spec.grows and pool.spec.heads)
+        shared = sum(pool.bytes for pool in pools if pool.spec.grows and not pool.spec.heads)
+        cp = self.placement.cp
+        return (lambda pages: pages * whole + -(-pages // cp) * shared), fixed
+
+    def card(self, pages: int | None = None, stage: int | None = None) -> CardRow:
+        """A card's memory with `pages` pages of state; without, those of the workload. Without a stage, that of the fullest one."""
+        pages = self.pages if pages is None else pages
+        if stage is None:
+            return min((self.card(pages, stage) for stage in range(self.placement.pp)), key=lambda card: card.free)
+        grown, fixed = self._state[stage]
         sizes = {
-            "weights": sum(self.weights.values()),
-            "state": sum(pool.bytes for pool in self.pools(self.pages if pages is None else pages)),
+            "weights": sum(self._weights[stage].values()),
+            "state": grown(pages) + fixed,
             "activations": self.activations,
             "workspace": self.workspace,
-            "collectives": 0,
+            "collectives": sum(self.collectives.values()),
         }
-        margin = RUNTIME + sum(sizes.values()) // SLACK
+        margin = self.margin(sizes, "p95")
         return CardRow(**sizes, margin=margin, free=self.machine.card.memory - sum(sizes.values()) - margin)
+
+    def band(self) -> dict[str, int]:
+        """Margin and what is left of the fullest card, usually and 19 times of 20."""
+        card = self.card()
+        low = self.margin(card.model_dump(exclude={"margin", "free"}), "p50")
+        return {"margin_p50": low, "margin_p95": card.margin, "free_p50": card.free + card.margin - low, "free_p95": card.free}
+
+    @cached_property
+    def _weights(self) -> list[dict[str, int]]:
+        return [self.weights(stage) for stage in range(self.placement.pp)]
+
+    def margin(self, sizes: Mapping[str, int], which: str) -> int:
+        """What is kept free: the part of the card that is not filled or its graphs, context, what the engine was seen to hold more, slack."""
+        rules = self.rules
+
+        def of(band: Band) -> float:
+            return float(getattr(band, which))
+
+        kept = max(self.machine.card.memory * (1 - self.workload.utilisation), of(rules.graphs_gib) * GIB)
+        more = of(self.residual) * sizes["weights"] if self.residual else 0
+        return int(kept + more) + int(of(rules.context_gib) * GIB) + int(sum(sizes.values()) * of(rules.slack))
+
+    @cached_property
+    def residual(self) -> Band | None:
+        """What the engine was seen to hold beyond the weights as they are modelled, as a share of them; None where nothing is known."""
+        form = self.inventory.bank_format
+        return next((rule.share for rule in self.rules.residual if form and rule.speaks_of(form, self.machine.card.arch)), None)
+
+    @cached_property
+    def inventory_bytes(self) -> int:
+        """Bytes of all layers, each once, as the placement's cards hold them."""
+        return sum(sum(self.layers(stage)) for stage in range(self.placement.pp))
+
+    @property
+    def sequences_that_fit(self) -> int:
+        """Sequences of the planned context that all cards hold together, what a step computes taken as it is."""
+        most = []
+        for stage in range(self.placement.pp):
+            card, (grown, fixed) = self.card(stage=stage), self._state[stage]
+            one = grown(footprint.pages_for(self.workload.context, self.workload.page_size)) + fixed // max(1, self.sequences)
+            most.append((card.free + card.state) // max(1, one))
+        return self.placement.dp * max(0, min(most))
 
     @property
     def room(self) -> int:
-        """Bytes of the card that are not kept free for the runtime."""
-        return max(0, self.machine.card.memory - RUNTIME)
+        """Bytes of the card that are not kept free whatever is on it."""
+        return max(0, self.machine.card.memory - self.margin({"weights": 0}, "p95"))
 
     def shortage(self, *parts: str) -> int:
-        """Bytes that these parts of the card are short of, were they alone there with their margin; 0 when there is room."""
+        """Bytes that these parts of the fullest card are short of, were they alone there with their margin; 0 when there is room."""
         card = self.card()
-        size = sum(getattr(card, part) for part in parts)
-        return max(0, RUNTIME + size + size // SLACK - self.machine.card.memory)
+        sizes = {part: getattr(card, part) for part in parts}
+        return max(0, sum(sizes.values()) + self.margin({"weights": 0} | sizes, "p95") - self.machine.card.memory)
 
     def least_cards(self) -> int:
-        """1 when one card has room, else cards whose memory together would hold the bytes, at the least."""
+        """The placement's cards when they have room, else cards whose memory together would hold the bytes, at the least."""
         card = self.card()
-        return 1 if card.free >= 0 else max(2, ceil(card.needed / self.machine.card.memory))
+        needed = ceil(card.needed * self.placement.cards / self.machine.card.memory)
+        return self.placement.cards if card.free >= 0 else max(self.placement.cards + 1, needed)
 
     def under(self, **changes: Any) -> "Demand":
-        """The same release and machine under a changed workload."""
-        changed = Demand(self.release, self.workload.model_copy(update=changes), self.machine)
-        if not changes.keys() & {"weights", "dtype"}:
-            changed.weights, changed.workspace = self.weights, self.workspace
+        """The same release, machine and placement under a changed workload."""
+        same = changes.keys().isdisjoint({"dtype"})
+        load = self.workload.model_copy(update=changes)
+        changed = Demand(self.release, load, self.machine, self.placement, self.inventory if same else None)
+        if changes.keys().isdisjoint({"weights", "dtype", "engine", "prediction", "vision"}):
+            changed.__dict__.update({name: self.__dict__[name] for name in ("_weights", "workspace") if name in self.__dict__})
         return changed
 
+    def placed(self, placement: Placement) -> "Demand":
+        """The same under another placement."""
+        return Demand(self.release, self.workload, self.machine, placement, self.inventory)
+
     def fits(self, **changes: Any) -> bool:
-        """Whether one card has room under a changed workload."""
+        """Whether every card has room under a changed workload."""
         return self.under(**changes).card().free >= 0
 
     def max_context(self, batch: int) -> int:
@@ -104,8 +256,32 @@ class Demand:
 
     def capacity(self) -> Capacity:
         """How far each quantity goes with the others held."""
-        tokens = self.workload.page_size * largest(lambda pages: self.card(pages).free >= 0)
+        tokens = self.workload.page_size * self.placement.dp * largest(lambda pages: self.card(pages).free >= 0)
         return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch())
+
+    def load(self) -> dict[str, int]:
+        """The fullest card while weights are read: what they take, what laying experts out anew takes beside them, and both with a step."""
+        card = self.card()
+        largest = max((sum(bank.values()) for bank in self.inventory.banks), default=0)
+        transient = int(self.rules.repack * largest / self.placement.stage) if self.repacks else 0
+        return {"peak": card.weights + transient, "transient": transient, "steady": card.needed - card.margin}
+
+    @property
+    def context(self) -> int:
+        """Bytes of a card that the process takes before anything is loaded."""
+        return int(self.rules.context_gib.p50 * GIB)
+
+    @property
+    def repacks(self) -> bool:
+        """Whether experts are laid out anew after they were read."""
+        form = self.inventory.bank_format
+        return bool(form) and formats().get(form).packed and form != "fp8_block"
+
+    def cards(self) -> Iterator[CardRow]:
+        """Every card, stage by stage."""
+        for stage in range(self.placement.pp):
+            row = self.card(stage=stage)
+            yield from (row for _ in range(self.placement.stage))
 
 
 def amount(count: int) -> str:

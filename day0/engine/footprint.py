@@ -1,6 +1,6 @@
 """Bytes of everything the engine allocates, from the same declarations that it allocates by. Needs no torch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import lcm, prod
 
@@ -8,7 +8,7 @@ from day0.engine.release import Located, Release
 from day0.spec import dtype as number
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
-from day0.spec.model import Layer, Model, PartSpec
+from day0.spec.model import Layer, Model
 from day0.spec.names import Cut
 from day0.spec.ops import PHASES
 from day0.spec.record import record
@@ -18,6 +18,10 @@ from day0.spec.state import StateSpec
 ALIGNMENT = 64  # bytes between starts of tensors that share a buffer
 HEAD_ROWS = 4096  # rows of the vocabulary that a streamed head holds at a time
 READ_AHEAD = 2  # layers that a streamed model holds: the one that runs and the next
+
+Part = tuple[str, str, tuple[int, ...]]  # name ("" for a plain weight), safetensors type, shape
+PartsOf = Callable[[Located, str], list[Part]]
+ShapeOf = Callable[[Located], tuple[int, ...]]
 
 
 @record
@@ -58,7 +62,7 @@ class StatePool:
         return number.size(self.spec.dtype, prod(self.shape))
 
 
-def at_rest(located: Located, dtype: str) -> list[tuple[str, str, tuple[int, ...]]]:
+def at_rest(located: Located, dtype: str) -> list[Part]:
     """(part, type, shape) of a weight once it is loaded: plain ones in the compute type, packed ones as stored, each part cut alike."""
     piece, stored = located.pieces[0]
     if not formats().get(stored.format).packed:
@@ -92,22 +96,23 @@ def rest_dtype(precision: str, dtype: str) -> str:
     return number.COMPUTE["float32" if precision == "float32" and dtype != "float64" else dtype]
 
 
-def buffer(weights: dict[str, Located], dtype: str) -> Buffer:
-    """How the weights of one layer (or of the ends) lie in one allocation."""
+def buffer(weights: Mapping[str, Located], dtype: str, parts_of: PartsOf | None = None, alignment: int = ALIGNMENT) -> Buffer:
+    """How the weights of one layer (or of the ends) lie in one allocation; `parts_of` is `at_rest` unless a card holds less."""
+    parts_of = parts_of or at_rest
     slices: list[Slice] = []
     end, group = 0, ""
     for name, located in weights.items():
-        for part, kind, shape in at_rest(located, dtype):
+        for part, kind, shape in parts_of(located, dtype):
             beside = not part and group and located.spec.group == group
-            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=end if beside else aligned(end)))
+            slices.append(Slice(name=name, part=part, dtype=kind, shape=shape, start=end if beside else aligned(end, alignment)))
             end = slices[-1].start + slices[-1].bytes
             group = "" if part else located.spec.group
-    return Buffer(slices=tuple(slices), bytes=aligned(end))
+    return Buffer(slices=tuple(slices), bytes=aligned(end, alignment))
 
 
-def aligned(size: int) -> int:
+def aligned(size: int, alignment: int = ALIGNMENT) -> int:
     """`size` rounded up to the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // alignment) * alignment
 
 
 def weights(release: Release, dtype: str, residency: str) -> dict[str, int]:
@@ -165,61 +170,37 @@ def pages_for(tokens: int, page_size: int) -> int:
 
 def workspace(release: Release, dtype: str) -> int:
     """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
-    needs = [_decoded(release.layer(layer.index), layer, release.model.hidden, dtype) for layer in release.model.layers]
-    ends = [aligned(number.size(dtype, located.spec.count)) for located in release.ends().values() if _packed(located)]
-    return max([0, *needs, *ends])
+    layers = [(layer, release.layer(layer.index)) for layer in release.model.layers]
+    return most_decoded(layers, release.ends(), release.model.hidden, dtype, lambda located: located.spec.shape)
 
 
-def _decoded(weights: dict[str, Located], layer: Layer, hidden: int, dtype: str) -> int:
+def most_decoded(
+    layers: Iterable[tuple[Layer, Mapping[str, Located]]], ends: Mapping[str, Located], hidden: int, dtype: str, shape_of: ShapeOf
+) -> int:  # fmt: skip
+    """The same for these layers; `shape_of` gives the shape of a weight on one card."""
+    needs = [_decoded(weights, layer, hidden, dtype, shape_of) for layer, weights in layers]
+    whole = [aligned(number.size(dtype, prod(shape_of(located)))) for located in ends.values() if _packed(located)]
+    return max([0, *needs, *whole])
+
+
+def _decoded(weights: Mapping[str, Located], layer: Layer, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
     most = 0
     for place, part in layer.parts():
         for phase in PHASES:
             for site in parts().get(part.kind).sites(part, hidden, phase):
                 names = (f"{place}.{name}" for name in site.weights)
-                most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype))
+                most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype, shape_of))
     return most
 
 
-def _site_bytes(needed: Iterable[Located], dtype: str) -> int:
+def _site_bytes(needed: Iterable[Located], dtype: str, shape_of: ShapeOf) -> int:
     total = 0
     for located in needed:
         if _packed(located):
-            experts = located.spec.shape[0] if located.spec.role == "expert" else 1
-            total += aligned(number.size(dtype, located.spec.count // experts))
+            shape = shape_of(located)
+            total += aligned(number.size(dtype, prod(shape[1:] if located.spec.role == "expert" else shape)))
     return total
 
 
 def _packed(located: Located) -> bool:
     return formats().get(located.pieces[0][1].format).packed
-
-
-def activations(model: Model, dtype: str, *, tokens: int, outputs: int, context: int) -> dict[str, int]:
-    """Peak bytes of what one step of `tokens` tokens computes, `outputs` of them with logits, the longest sequence having `context`.
-
-    The stream before and in a layer, a sublayer's input and its result; what the widest sublayer computes on the way; logits.
-    """
-    widest = max((_held(part, model.hidden, dtype, tokens, context) for layer in model.layers for _, part in layer.parts()), default=0)
-    streams = max((getattr(layer.residual, "streams", 1) for layer in model.layers), default=1)
-    return {
-        "stream": number.size(dtype, (2 * streams + 2) * tokens * model.hidden),
-        "sublayer": widest,
-        "logits": number.size(dtype, outputs * model.vocab) + number.size("float32", outputs * model.vocab),
-    }
-
-
-def _held(part: PartSpec, hidden: int, dtype: str, tokens: int, context: int) -> int:
-    """Bytes that a sublayer holds at once in prefill: results of its operators, and float32 copies where one works on them."""
-    total = 0
-    for site in parts().get(part.kind).sites(part, hidden, "prefill"):
-        rows = context if site.options.get("rows") == "S" else tokens
-        if site.op == "linear":
-            total += number.size(dtype, rows * site.O)
-        elif site.op == "rotary":
-            total += 3 * number.size("float32", tokens * site.H * site.Q)
-        elif site.op in ("gated_activation", "activation"):
-            total += number.size(dtype, tokens * site.F)
-        elif site.op == "experts":
-            total += number.size(dtype, tokens * (3 * site.F + 2 * site.D)) + number.size("float32", tokens * site.D)
-        elif site.op in ("attention", "paged_attention"):
-            total += number.size(dtype, tokens * site.H * site.V)
-    return total

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
+from day0.engine.declared import declare
 from day0.engine.nearest import advice
 from day0.engine.specs import end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
@@ -90,9 +91,16 @@ class Release:
     @classmethod
     def open(cls, folder: Path) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        checkpoint = Checkpoint.open(folder)
+        return cls.of(Checkpoint.open(folder))
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Release":
+        """Of an opened checkpoint; where its configuration is alone, with the weights that the family declares (`Checkpoint.config_alone`)."""
         _, family = recognise(checkpoint.config, checkpoint)
-        return cls(checkpoint, family, family.read(checkpoint.config))
+        model = family.read(checkpoint.config)
+        if checkpoint.config_alone:
+            checkpoint, family = declare(checkpoint, family, model)
+        return cls(checkpoint, family, model)
 
     def layer(self, index: int) -> dict[str, Located]:
         """Weights of one layer, by their name within it ("mixer.q")."""

@@ -62,4 +62,6 @@ def _codes(words: "Tensor", shifts: "Tensor") -> "Tensor":
     return ((words[:, :, None] >> shifts) & 15).flatten(1)
 
 
-FORMAT = Format(name="awq", order=50, recognise=by_companions("awq", reading), decode=decode, packed=True, reading=reading, steps=steps)
+FORMAT = Format(
+    name="awq", order=50, recognise=by_companions("awq", reading), decode=decode, packed=True, reading=reading, steps=steps, turned=True,
+)  # fmt: skip

@@ -94,6 +94,6 @@ def group_of(columns: slice, parts: "dict[str, Tensor]", block: tuple[int, ...],
 
 
 FORMAT = Format(
-    name="gptq", order=50, recognise=by_companions("gptq", reading), decode=decode, packed=True, reading=reading, steps=steps,
+    name="gptq", order=50, recognise=by_companions("gptq", reading), decode=decode, packed=True, reading=reading, steps=steps, turned=True,
     confirm=confirm,
 )  # fmt: skip

@@ -45,7 +45,7 @@ def tensors(m: BlockSparse, D: int) -> Iterator[TensorSpec]:
 
 def state(m: BlockSparse, dtype: str) -> Iterator[StateSpec]:
     yield from gqa.state(m.attention, dtype)
-    yield StateSpec(name="index_k", kind="paged", shape=(m.index_dim,), dtype=dtype, sharded=False)
+    yield StateSpec(name="index_k", kind="paged", shape=(m.index_dim,), dtype=dtype, use="index")
 
 
 def sites(m: BlockSparse, D: int, phase: Phase) -> Iterator[Site]:

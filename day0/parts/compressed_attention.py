@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
-from day0.spec.state import StateSpec
+from day0.spec.state import StateSpec, Use
 
 
 @record
@@ -72,11 +73,13 @@ def tensors(m: CompressedAttention, D: int) -> Iterator[TensorSpec]:
     yield TensorSpec(name="kv", axes="QI", shape=(m.head_dim, D), role="linear", group="qkv_a")
     yield TensorSpec(name="q_a_norm", axes="C", shape=(m.q_lora_rank,), role="norm")
     yield TensorSpec(name="kv_norm", axes="Q", shape=(m.head_dim,), role="norm")
-    yield TensorSpec(name="q_b", axes="OI", shape=(m.heads * m.head_dim, m.q_lora_rank), role="linear", split="column")
-    yield TensorSpec(name="sinks", axes="H", shape=(m.heads,), role="bias", split="column", precision="float32")
+    heads, single = (Heads(count=m.heads, width=m.head_dim),), (Heads(count=m.heads, width=1),)
+    yield TensorSpec(name="q_b", axes="OI", shape=(m.heads * m.head_dim, m.q_lora_rank), role="linear", split="column", heads=heads)
+    yield TensorSpec(name="sinks", axes="H", shape=(m.heads,), role="bias", split="column", heads=single, precision="float32")
     group = (m.out_groups * m.out_lora_rank, m.heads * m.head_dim // m.out_groups)
-    yield TensorSpec(name="o_a", axes="OI", shape=group, role="linear", split="column")
-    yield TensorSpec(name="o_b", axes="OI", shape=(D, m.out_groups * m.out_lora_rank), role="linear", split="row")
+    groups = (Heads(count=m.out_groups, width=m.out_lora_rank),)
+    yield TensorSpec(name="o_a", axes="OI", shape=group, role="linear", split="column", heads=groups)
+    yield TensorSpec(name="o_b", axes="OI", shape=(D, m.out_groups * m.out_lora_rank), role="linear", split="row", heads=groups)
     for name, width in m.compressors():
         for leaf in ("kv", "gate"):
             yield TensorSpec(name=f"{name}_{leaf}", axes="OI", shape=(m.projected(width), D), role="linear", group="compressors")
@@ -90,11 +93,13 @@ def tensors(m: CompressedAttention, D: int) -> Iterator[TensorSpec]:
 
 
 def state(m: CompressedAttention, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="window", kind="window", shape=(m.head_dim,), dtype=dtype, window=m.window, sharded=False)
+    yield StateSpec(name="window", kind="window", shape=(m.head_dim,), dtype=dtype, window=m.window, use="latent", exact=m.rope.dim)
     for name, width in m.compressors():
-        yield StateSpec(name=name, kind="compressed", shape=(width,), dtype=dtype, every=m.every, sharded=False)
+        use: Use = "index" if name == "index" else "latent"
+        exact = 0 if name == "index" else m.rope.dim
+        yield StateSpec(name=name, kind="compressed", shape=(width,), dtype=dtype, every=m.every, use=use, exact=exact)
         shape = (m.tail, 2 * m.projected(width))
-        yield StateSpec(name=f"{name}_tail", kind="conv", shape=shape, dtype=dtype, sharded=False)
+        yield StateSpec(name=f"{name}_tail", kind="conv", shape=shape, dtype=dtype)
 
 
 def sites(m: CompressedAttention, D: int, phase: Phase) -> Iterator[Site]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from day0.spec.activation import Activation
-from day0.spec.model import PartSpec, TensorSpec
+from day0.spec.model import PartSpec, Split, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
 from day0.spec.record import record
@@ -40,7 +40,8 @@ def tensors(f: DenseFfn, D: int) -> Iterator[TensorSpec]:
     for name, shape in projections(f.width, D).items() if f.bias else ():
         if f.activation.gated or name != "gate":
             group = "gate_up_bias" if f.activation.gated and name != "down" else ""
-            yield TensorSpec(name=f"{name}_bias", axes="O", shape=shape[:1], role="bias", group=group)
+            split: Split = "none" if name == "down" else "column"
+            yield TensorSpec(name=f"{name}_bias", axes="O", shape=shape[:1], role="bias", split=split, group=group)
 
 
 def state(f: DenseFfn, dtype: str) -> Iterator[StateSpec]:

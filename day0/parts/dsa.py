@@ -65,10 +65,10 @@ def tensors(d: Dsa, D: int) -> Iterator[TensorSpec]:
 def state(d: Dsa, dtype: str) -> Iterator[StateSpec]:
     yield from mla.state(d.attention, dtype)
     if (i := d.indexer) is not None and i.pool == 1:
-        yield StateSpec(name="index_keys", kind="paged", shape=(i.head_dim,), dtype=dtype, sharded=False)
+        yield StateSpec(name="index_keys", kind="paged", shape=(i.head_dim,), dtype=dtype, use="index")
     elif i is not None:
-        yield StateSpec(name="index_keys", kind="compressed", shape=(i.head_dim,), dtype=dtype, every=i.pool, sharded=False)
-        yield StateSpec(name="index_tail", kind="conv", shape=(i.pool - 1, 2 * i.head_dim), dtype=dtype, sharded=False)
+        yield StateSpec(name="index_keys", kind="compressed", shape=(i.head_dim,), dtype=dtype, every=i.pool, use="index")
+        yield StateSpec(name="index_tail", kind="conv", shape=(i.pool - 1, 2 * i.head_dim), dtype=dtype)
 
 
 def sites(d: Dsa, D: int, phase: Phase) -> Iterator[Site]:

@@ -6,6 +6,7 @@ from typing import Literal
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -35,6 +36,16 @@ class Gdn(PartSpec):
         return sum(self.widths.values()) - self.widths["z"]
 
     @property
+    def cuts(self) -> dict[str, tuple[Heads, ...]]:
+        """Heads of queries, keys and values; of gate, beta and decay; and of the projections that hold several of them."""
+        keys, ratio = Heads(count=self.key_heads, width=self.key_dim), self.value_heads // self.key_heads
+        convolved = (keys, keys, Heads(count=self.value_heads, width=self.value_dim))
+        one = (Heads(count=self.value_heads, width=1),)
+        grouped = (Heads(count=self.key_heads, width=2 * self.key_dim + 2 * ratio * self.value_dim),)
+        pairs = (Heads(count=self.key_heads, width=2 * ratio),)
+        return {"qkv": convolved, "z": convolved[2:], "beta": one, "decay": one, "qkvz": grouped, "ba": pairs}
+
+    @property
     def inputs(self) -> dict[str, int]:
         """Rows of the maps that read the layer's input."""
         if self.grouped:
@@ -44,17 +55,19 @@ class Gdn(PartSpec):
 
 def tensors(m: Gdn, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.inputs.items():
-        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column", group="inputs")
-    yield TensorSpec(name="conv", axes="CJ", shape=(m.channels, m.taps), role="conv", split="column")
-    yield TensorSpec(name="rate_log", axes="N", shape=(m.value_heads,), role="bias", split="column", precision="float32")
-    yield TensorSpec(name="decay_bias", axes="N", shape=(m.value_heads,), role="bias", split="column", precision="float32")
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column", heads=m.cuts[name], group="inputs")
+    yield TensorSpec(name="conv", axes="CJ", shape=(m.channels, m.taps), role="conv", split="column", heads=m.cuts["qkv"])
+    for name in ("rate_log", "decay_bias"):
+        shape, heads = (m.value_heads,), m.cuts["decay"]
+        yield TensorSpec(name=name, axes="N", shape=shape, role="bias", split="column", heads=heads, precision="float32")
     yield TensorSpec(name="o_norm", axes="V", shape=(m.value_dim,), role="norm")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.widths["v"]), role="linear", split="row")
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.widths["v"]), role="linear", split="row", heads=m.cuts["z"])
 
 
 def state(m: Gdn, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="memory", kind="recurrent", shape=(m.value_heads, m.key_dim, m.value_dim), dtype=wide(dtype))
-    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, m.channels), dtype=dtype)
+    shape, heads = (m.value_heads, m.key_dim, m.value_dim), (Heads(count=m.value_heads, width=m.key_dim * m.value_dim),)
+    yield StateSpec(name="memory", kind="recurrent", shape=shape, dtype=wide(dtype), heads=heads)
+    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, m.channels), dtype=dtype, heads=m.cuts["qkv"])
 
 
 def sites(m: Gdn, D: int, phase: Phase) -> Iterator[Site]:

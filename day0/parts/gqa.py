@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
+from day0.spec.model import Norm, PartSpec, Split, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import Growth, StateSpec
@@ -49,6 +50,12 @@ class Gqa(PartSpec):
         return self.heads * self.v_dim if self.gate == "element" else self.heads
 
     @property
+    def cuts(self) -> dict[str, tuple[Heads, ...]]:
+        """Heads of the projections q, k and v; ranks beyond the key heads hold copies."""
+        counts = {"q": self.heads, "k": self.kv_heads, "v": self.kv_heads}
+        return {name: (Heads(count=counts[name], width=rows // counts[name], shared=name != "q"),) for name, rows in self.widths.items()}
+
+    @property
     def widths(self) -> dict[str, int]:
         """Rows of the projections q, k and v."""
         return {"q": self.heads * self.qk_dim, "k": self.kv_heads * self.qk_dim, "v": self.kv_heads * self.v_dim}
@@ -56,26 +63,30 @@ class Gqa(PartSpec):
 
 def tensors(m: Gqa, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.widths.items():
-        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column", group="qkv")
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split="column", heads=m.cuts[name], group="qkv")
     for name, rows in m.widths.items() if m.bias else ():
-        yield TensorSpec(name=f"{name}_bias", axes="O", shape=(rows,), role="bias", split="column", group="qkv_bias")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_dim), role="linear", split="row")
+        yield TensorSpec(name=f"{name}_bias", axes="O", shape=(rows,), role="bias", split="column", heads=m.cuts[name], group="qkv_bias")
+    out = (Heads(count=m.heads, width=m.v_dim),)
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_dim), role="linear", split="row", heads=out)
     if m.out_bias:
         yield TensorSpec(name="o_bias", axes="O", shape=(D,), role="bias")
     if m.qk_norm:
         for name in ("q", "k"):
             width = m.qk_dim if m.qk_norm_scope == "head" else m.widths[name]
-            yield TensorSpec(name=f"{name}_norm", axes="Q", shape=(width,), role="norm")
+            cut: Split = "none" if m.qk_norm_scope == "head" else "column"
+            yield TensorSpec(name=f"{name}_norm", axes="Q", shape=(width,), role="norm", split=cut, heads=m.cuts[name])
     if m.sinks:
-        yield TensorSpec(name="sinks", axes="H", shape=(m.heads,), role="bias", split="column")
+        yield TensorSpec(name="sinks", axes="H", shape=(m.heads,), role="bias", split="column", heads=(Heads(count=m.heads, width=1),))
     if m.gate:
-        yield TensorSpec(name="gate", axes="OI", shape=(m.gate_width, D), role="linear", split="column")
+        gate = (Heads(count=m.heads, width=m.gate_width // m.heads),)
+        yield TensorSpec(name="gate", axes="OI", shape=(m.gate_width, D), role="linear", split="column", heads=gate)
 
 
 def state(m: Gqa, dtype: str) -> Iterator[StateSpec]:
     kind: Growth = "paged" if m.window is None else "window"
-    yield StateSpec(name="k", kind=kind, shape=(m.kv_heads, m.qk_dim), dtype=dtype, window=m.window)
-    yield StateSpec(name="v", kind=kind, shape=(m.kv_heads, m.v_dim), dtype=dtype, window=m.window)
+    for name, width in (("k", m.qk_dim), ("v", m.v_dim)):
+        heads = (Heads(count=m.kv_heads, width=width, shared=True),)
+        yield StateSpec(name=name, kind=kind, shape=(m.kv_heads, width), dtype=dtype, window=m.window, heads=heads, use="attention")
 
 
 def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from day0.spec.model import Norm, PartSpec, Split, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -28,6 +29,10 @@ class Kda(PartSpec):
         """Channels of all heads."""
         return self.heads * self.head_dim
 
+    def cut(self, width: int) -> tuple[Heads, ...]:
+        """The heads, each of `width`."""
+        return (Heads(count=self.heads, width=width),)
+
     @property
     def inputs(self) -> dict[str, int]:
         """Rows of the maps that read the layer's input."""
@@ -38,22 +43,24 @@ class Kda(PartSpec):
 def tensors(m: Kda, D: int) -> Iterator[TensorSpec]:
     for name, rows in m.inputs.items():
         split: Split = "none" if name.endswith("_a") else "column"
-        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split=split, group="inputs")
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split=split, heads=m.cut(rows // m.heads), group="inputs")
+    heads = m.cut(m.head_dim)
     for name in CONVOLUTIONS:
         shape = (m.width, m.taps)
-        yield TensorSpec(name=name, axes="CJ", shape=shape, role="conv", split="column", precision="float32", group="conv")
-    yield TensorSpec(name="f_b", axes="OI", shape=(m.width, m.decay_rank), role="linear", split="column")
-    yield TensorSpec(name="rate_log", axes="H", shape=(m.heads,), role="bias", split="column", precision="float32")
-    yield TensorSpec(name="decay_bias", axes="O", shape=(m.width,), role="bias", split="column", precision="float32")
+        yield TensorSpec(name=name, axes="CJ", shape=shape, role="conv", split="column", heads=heads, precision="float32", group="conv")
+    yield TensorSpec(name="f_b", axes="OI", shape=(m.width, m.decay_rank), role="linear", split="column", heads=heads)
+    yield TensorSpec(name="rate_log", axes="H", shape=(m.heads,), role="bias", split="column", heads=m.cut(1), precision="float32")
+    yield TensorSpec(name="decay_bias", axes="O", shape=(m.width,), role="bias", split="column", heads=heads, precision="float32")
     if m.gate_rank is not None:
-        yield TensorSpec(name="g_b", axes="OI", shape=(m.width, m.gate_rank), role="linear", split="column")
+        yield TensorSpec(name="g_b", axes="OI", shape=(m.width, m.gate_rank), role="linear", split="column", heads=heads)
     yield TensorSpec(name="o_norm", axes="V", shape=(m.head_dim,), role="norm", precision="float32")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row")
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row", heads=heads)
 
 
 def state(m: Kda, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="memory", kind="recurrent", shape=(m.heads, m.head_dim, m.head_dim), dtype=wide(dtype))
-    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, 3 * m.width), dtype=dtype)
+    shape = (m.heads, m.head_dim, m.head_dim)
+    yield StateSpec(name="memory", kind="recurrent", shape=shape, dtype=wide(dtype), heads=m.cut(m.head_dim**2))
+    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, 3 * m.width), dtype=dtype, heads=3 * m.cut(m.head_dim))
 
 
 def sites(m: Kda, D: int, phase: Phase) -> Iterator[Site]:

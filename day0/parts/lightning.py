@@ -6,6 +6,7 @@ from day0.spec.activation import Activation
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -20,6 +21,10 @@ class Lightning(PartSpec):
     activation: Activation  #: of queries, keys and values
     norm: Norm  #: of the output, over all heads together
 
+    def cut(self, width: int) -> tuple[Heads, ...]:
+        """The heads, each of `width`."""
+        return (Heads(count=self.heads, width=width),)
+
     @property
     def width(self) -> int:
         """Channels of all heads."""
@@ -33,14 +38,16 @@ def slopes(heads: int, layer: int, layers: int) -> tuple[float, ...]:
 
 
 def tensors(m: Lightning, D: int) -> Iterator[TensorSpec]:
-    yield TensorSpec(name="qkv", axes="OI", shape=(3 * m.width, D), role="linear", split="column", group="inputs")
-    yield TensorSpec(name="gate", axes="OI", shape=(m.width, D), role="linear", split="column", group="inputs")
-    yield TensorSpec(name="o_norm", axes="O", shape=(m.width,), role="norm")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row")
+    heads = m.cut(m.head_dim)
+    yield TensorSpec(name="qkv", axes="OI", shape=(3 * m.width, D), role="linear", split="column", heads=3 * heads, group="inputs")
+    yield TensorSpec(name="gate", axes="OI", shape=(m.width, D), role="linear", split="column", heads=heads, group="inputs")
+    yield TensorSpec(name="o_norm", axes="O", shape=(m.width,), role="norm", split="column", heads=heads)
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row", heads=heads)
 
 
 def state(m: Lightning, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="memory", kind="recurrent", shape=(m.heads, m.head_dim, m.head_dim), dtype=wide(dtype))
+    shape = (m.heads, m.head_dim, m.head_dim)
+    yield StateSpec(name="memory", kind="recurrent", shape=shape, dtype=wide(dtype), heads=m.cut(m.head_dim**2))
 
 
 def sites(m: Lightning, D: int, phase: Phase) -> Iterator[Site]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -34,28 +35,37 @@ class Mamba2(PartSpec):
         return self.width + 2 * self.groups * self.state_dim
 
     @property
+    def cuts(self) -> tuple[tuple[Heads, ...], tuple[Heads, ...], tuple[Heads, ...]]:
+        """Heads of gate, convolved channels and step sizes; ranks beyond the groups hold copies of b and c."""
+        values, groups = Heads(count=self.heads, width=self.head_dim), Heads(count=self.groups, width=self.state_dim, shared=True)
+        return (values,), (values, groups, groups), (Heads(count=self.heads, width=1),)
+
+    @property
     def rows(self) -> tuple[int, int, int]:
         """Of the projection: gate, convolved channels, step sizes."""
         return self.width, self.channels, self.heads
 
 
 def tensors(m: Mamba2, D: int) -> Iterator[TensorSpec]:
-    yield TensorSpec(name="inputs", axes="OI", shape=(sum(m.rows), D), role="linear", split="column")
-    yield TensorSpec(name="conv", axes="CJ", shape=(m.channels, m.taps), role="conv", split="column")
+    values, convolved, steps = m.cuts
+    inputs = (*values, *convolved, *steps)
+    yield TensorSpec(name="inputs", axes="OI", shape=(sum(m.rows), D), role="linear", split="column", heads=inputs)
+    yield TensorSpec(name="conv", axes="CJ", shape=(m.channels, m.taps), role="conv", split="column", heads=convolved)
     if m.conv_bias:
-        yield TensorSpec(name="conv_bias", axes="C", shape=(m.channels,), role="bias", split="column")
+        yield TensorSpec(name="conv_bias", axes="C", shape=(m.channels,), role="bias", split="column", heads=convolved)
     for name in ("rate_log", "step_bias", "skip"):
-        yield TensorSpec(name=name, axes="H", shape=(m.heads,), role="bias", split="column", precision="float32")
-    yield TensorSpec(name="o_norm", axes="O", shape=(m.width,), role="norm")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row")
+        yield TensorSpec(name=name, axes="H", shape=(m.heads,), role="bias", split="column", heads=steps, precision="float32")
+    yield TensorSpec(name="o_norm", axes="O", shape=(m.width,), role="norm", split="column", heads=values)
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.width), role="linear", split="row", heads=values)
     if m.bias:
-        yield TensorSpec(name="inputs_bias", axes="O", shape=(sum(m.rows),), role="bias", split="column")
+        yield TensorSpec(name="inputs_bias", axes="O", shape=(sum(m.rows),), role="bias", split="column", heads=inputs)
         yield TensorSpec(name="o_bias", axes="O", shape=(D,), role="bias")
 
 
 def state(m: Mamba2, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="memory", kind="recurrent", shape=(m.heads, m.state_dim, m.head_dim), dtype=wide(dtype))
-    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, m.channels), dtype=dtype)
+    shape, heads = (m.heads, m.state_dim, m.head_dim), (Heads(count=m.heads, width=m.state_dim * m.head_dim),)
+    yield StateSpec(name="memory", kind="recurrent", shape=shape, dtype=wide(dtype), heads=heads)
+    yield StateSpec(name="conv", kind="conv", shape=(m.taps - 1, m.channels), dtype=dtype, heads=m.cuts[1])
 
 
 def sites(m: Mamba2, D: int, phase: Phase) -> Iterator[Site]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -39,6 +40,10 @@ class Mla(PartSpec):
         """Elements that the state holds for a token."""
         return self.kv_lora_rank + self.qk_rope_head_dim
 
+    def cut(self, width: int) -> tuple[Heads, ...]:
+        """The heads, each of `width`."""
+        return (Heads(count=self.heads, width=width),)
+
     @property
     def kv_rows(self) -> int:
         """Rows of the expansion of the latent into keys and values."""
@@ -52,20 +57,23 @@ def tensors(m: Mla, D: int) -> Iterator[TensorSpec]:
         yield TensorSpec(name="q_a_norm", axes="C", shape=(m.q_lora_rank,), role="norm")
         if m.bias:
             yield TensorSpec(name="q_a_bias", axes="C", shape=(m.q_lora_rank,), role="bias")
-    yield TensorSpec(name="q_b", axes="OI", shape=(m.heads * m.qk_dim, query), role="linear", split="column")
+    heads = m.cut(m.qk_dim)
+    yield TensorSpec(name="q_b", axes="OI", shape=(m.heads * m.qk_dim, query), role="linear", split="column", heads=heads)
     yield TensorSpec(name="kv_a", axes="CI", shape=(m.entry, D), role="linear")
     yield TensorSpec(name="kv_a_norm", axes="C", shape=(m.kv_lora_rank,), role="norm")
-    yield TensorSpec(name="kv_b", axes="OC", shape=(m.kv_rows, m.kv_lora_rank), role="linear", split="column")
+    heads = m.cut(m.qk_nope_head_dim + m.v_head_dim)
+    yield TensorSpec(name="kv_b", axes="OC", shape=(m.kv_rows, m.kv_lora_rank), role="linear", split="column", heads=heads)
+    heads = m.cut(m.v_head_dim)
     if m.gate:
-        yield TensorSpec(name="gate", axes="OI", shape=(m.heads * m.v_head_dim, D), role="linear", split="column")
-    yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_head_dim), role="linear", split="row")
+        yield TensorSpec(name="gate", axes="OI", shape=(m.heads * m.v_head_dim, D), role="linear", split="column", heads=heads)
+    yield TensorSpec(name="o", axes="OI", shape=(D, m.heads * m.v_head_dim), role="linear", split="row", heads=heads)
     if m.bias:
         yield TensorSpec(name="kv_a_bias", axes="C", shape=(m.entry,), role="bias")
         yield TensorSpec(name="o_bias", axes="O", shape=(D,), role="bias")
 
 
 def state(m: Mla, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="latent", kind="paged", shape=(m.entry,), dtype=dtype, sharded=False)
+    yield StateSpec(name="latent", kind="paged", shape=(m.entry,), dtype=dtype, use="latent", exact=m.qk_rope_head_dim)
 
 
 def sites(m: Mla, D: int, phase: Phase) -> Iterator[Site]:

@@ -32,7 +32,7 @@ def tensors(e: NgramEmbedding, D: int) -> Iterator[TensorSpec]:
     yield TensorSpec(name="sizes", axes="H", shape=(e.heads,), role="table", precision="integer")
     yield TensorSpec(name="offsets", axes="H", shape=(e.heads,), role="table", precision="integer")
     shape = (e.parts, e.rows // e.parts, e.width // e.heads)
-    yield TensorSpec(name="table", axes="PWD", shape=shape, role="table", used=(e.heads, e.rows))
+    yield TensorSpec(name="table", axes="PWD", shape=shape, role="table", split="vocab", used=(e.heads, e.rows))
     yield TensorSpec(name="key", axes="OI", shape=(wide, e.width), role="linear", group="projections")
     yield TensorSpec(name="value", axes="OI", shape=(D, e.width), role="linear", group="projections")
     for name in ("query_norm", "key_norm", "value_norm"):
@@ -41,8 +41,8 @@ def tensors(e: NgramEmbedding, D: int) -> Iterator[TensorSpec]:
 
 
 def state(e: NgramEmbedding, dtype: str) -> Iterator[StateSpec]:
-    yield StateSpec(name="ngram", kind="conv", shape=(e.size - 1,), dtype="I64", sharded=False)
-    yield StateSpec(name="ngram_conv", kind="conv", shape=((e.taps - 1) * e.size, e.channels), dtype=dtype, sharded=False)
+    yield StateSpec(name="ngram", kind="conv", shape=(e.size - 1,), dtype="I64")
+    yield StateSpec(name="ngram_conv", kind="conv", shape=((e.taps - 1) * e.size, e.channels), dtype=dtype)
 
 
 def sites(e: NgramEmbedding, D: int, phase: Phase) -> Iterator[Site]:

@@ -43,8 +43,8 @@ def tensors(m: Qsa, D: int) -> Iterator[TensorSpec]:
 
 def state(m: Qsa, dtype: str) -> Iterator[StateSpec]:
     yield from gqa.state(m.attention, dtype)
-    yield StateSpec(name="index", kind="compressed", shape=(m.index_dim,), dtype=dtype, every=m.block, sharded=False)
-    yield StateSpec(name="index_tail", kind="conv", shape=(m.block - 1, m.index_dim), dtype=dtype, sharded=False)
+    yield StateSpec(name="index", kind="compressed", shape=(m.index_dim,), dtype=dtype, every=m.block, use="index")
+    yield StateSpec(name="index_tail", kind="conv", shape=(m.block - 1, m.index_dim), dtype=dtype)
 
 
 def sites(m: Qsa, D: int, phase: Phase) -> Iterator[Site]:

@@ -88,6 +88,7 @@ class Format:
     steps: Callable[[Stored, int], Steps | None] | None = None
     #: (weight, one of its axes) → part → (axis of the part that runs along it, elements of the weight in one step of that axis); parts that
     #: are left out serve every element; None: the weight cannot be cut along that axis
+    turned: bool = False  #: whether its parts have the inputs before the outputs
     confirm: Callable[..., str | None] | None = None
     #: (parts as stored, shape of the whole decoded weight) → what is wrong with the values of companions
 

@@ -30,7 +30,11 @@ class Machine:
     card: Card  #: one of its cards
     cards: int = 1  #: how many
     cards_per_node: int = 8  #: that share one host and fast links
+    domain: int | None = None  #: cards that share fast links, where these go beyond a node
+    group: int | None = None  #: cards that tensor parallelism must not leave, where fewer than a node
     link: float | None = None  #: bytes a second between cards of a node, one direction
+    scaleout: float | None = None  #: bytes a second of a card between nodes, one direction
+    host_link: float | None = None  #: bytes a second between host and card, one direction
     host_memory: int | None = None  #: bytes of the host; None when not known
     declared: bool = True  #: from a profile (True) or probed here (False)
 

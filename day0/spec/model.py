@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from day0.spec.ops import Phase, Site
+from day0.spec.placement import Heads
 from day0.spec.record import record
 
 Role = Literal["linear", "expert", "norm", "embed", "head", "router", "bias", "table", "conv"]
@@ -21,6 +22,7 @@ class TensorSpec:
     split: Split = "none"  #: how tensor or expert parallelism cuts it; "none" is replicated
     precision: Literal["compute", "float32", "integer"] = "compute"  #: type at rest of an unpacked weight; integers are int64
     group: str = ""  #: weights of one group read the same input and lie side by side in memory, so that one call can read them all
+    heads: tuple[Heads, ...] = ()  #: what lies along the axis that tensor parallelism cuts, in order; without, any element may end a part
     used: tuple[int, int] = (1, 1)  #: share that one token reads, as (chosen, of): (8, 256) for routed experts
 
     @property

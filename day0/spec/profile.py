@@ -68,7 +68,11 @@ class Profile(Strict):
             card=card,
             cards=cards,
             cards_per_node=self.cards_per_node,
+            domain=self.domain,
+            group=self.group,
             link=link,
+            scaleout=self._speed("scaleout_gbs"),
+            host_link=self._speed("host_link_gbs") or self._speed("pcie_gbs"),
             host_memory=floor(self.host_memory_gib * GIB) if self.host_memory_gib else None,
         )
 

@@ -4,10 +4,12 @@ from math import prod
 from typing import Literal
 
 from day0.spec import dtype as number
+from day0.spec.placement import Heads, held
 from day0.spec.record import record
 
 Group = tuple[str, int, int | None]  # kind, tokens for each entry, window
 Growth = Literal["paged", "window", "compressed", "recurrent", "conv"]
+Use = Literal["attention", "latent", "index", "other"]
 PAGED: Group = ("paged", 1, None)  # growth group of state that keeps one entry for every token
 
 
@@ -26,7 +28,9 @@ class StateSpec:
     dtype: str  #: compute type of the elements
     every: int = 1  #: tokens for each entry; above 1 for "compressed"
     window: int | None = None  #: tokens kept; None keeps all
-    sharded: bool = True  #: whether tensor parallelism cuts it by heads; a latent is replicated
+    heads: tuple[Heads, ...] = ()  #: what tensor parallelism cuts it by, along the last axes; () is replicated
+    use: Use = "other"  #: what reads it: attention (heads of keys and values), attention in latent space, the choice of tokens; others stay
+    exact: int = 0  #: last elements of an entry that stay as they are where the others are stored in 8 bits (rotated dimensions)
 
     @property
     def grows(self) -> bool:
@@ -47,3 +51,8 @@ class StateSpec:
     def entry_bytes(self) -> int:
         """Bytes of one entry."""
         return number.size(self.dtype, prod(self.shape))
+
+    def elements(self, ranks: int) -> int:
+        """Elements of one entry that one of `ranks` holds."""
+        whole = sum(each.count * each.width for each in self.heads)
+        return prod(self.shape) * held(self.heads, whole, ranks) // whole if whole else prod(self.shape)

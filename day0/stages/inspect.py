@@ -15,7 +15,7 @@ from day0.checkpoint import outline
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.engine import anatomy
-from day0.engine.release import Release, recognise
+from day0.engine.release import Release
 from day0.spec.check import Check
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -41,6 +41,7 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
     """
     checkpoint = Checkpoint.open(model)
     release = understood(checkpoint)
+    checkpoint = release.checkpoint if release else checkpoint
     asked = list(questions(known=release is not None))
     findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
     return InspectReport(
@@ -65,8 +66,7 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
 def understood(checkpoint: Checkpoint) -> Release | None:
     """The release, or None when no family reads it: check D0301 says why."""
     try:
-        _, family = recognise(checkpoint.config)
-        return Release(checkpoint, family, family.read(checkpoint.config))
+        return Release.of(checkpoint)
     except Day0Error:
         return None
 

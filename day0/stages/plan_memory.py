@@ -4,15 +4,16 @@ Reads the inspect report and the release's headers; no weights, no torch. Leaves
 Exit codes of the command: 0 it fits; 1 it does not; 2 it could not be planned.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
-from math import ceil, lcm
+from math import lcm
 from pathlib import Path
 
-from day0.engine import footprint
-from day0.engine.demand import RUNTIME, SLACK, Demand
+from day0.engine import footprint, search
+from day0.engine.demand import Demand, amount
+from day0.engine.legal import problems
+from day0.engine.offload import offload
 from day0.engine.release import Release
+from day0.engine.rules import named_rules
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
@@ -21,20 +22,22 @@ from day0.spec.registry import checks
 from day0.spec.reports.base import FindingRow
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.plan_memory import (
+    Alternative,
+    Band,
+    Load,
     MachineRow,
     ModelRow,
-    Placement,
+    Part,
+    PlacementRow,
     PlanMemoryReport,
-    State,
-    StatePool,
-    TensorGroup,
-    WeightPool,
+    Point,
     WorkloadRow,
 )
-from day0.spec.workload import Workload
+from day0.spec.workload import Workload, kv_type
+from day0.stages import bill
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
-ONE_CARD = Placement(tp=1, ep=1, pp=1, dp=1)
+CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the frontier
 
 
 def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) -> PlanMemoryReport:
@@ -46,35 +49,94 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
         raise Day0Error(problem, release.folder, hint="a plan without it would be too small; run `day0 inspect` on it")
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
-    demand = Demand(release, complete(workload, release), machine)
-    card = demand.card()
+    fixed = degrees(workload)
+    demand = search.plan(Demand(release, complete(workload, release), machine), fixed)
+    return report(demand, workload, fixed)
+
+
+def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMemoryReport:
+    """The report on a plan."""
+    release, card, legal = demand.release, demand.card(), not problems(demand)
+    fits = legal and card.free >= 0
     return PlanMemoryReport(
-        verdict="fits" if card.free >= 0 else "does not fit",
+        verdict="fits" if fits else "does not fit" if legal else "refused",
         reasons=[FindingRow(**vars(finding)) for finding in findings(demand)],
         model=ModelRow(name=release.name, folder=str(release.folder.resolve()), family=release.model.family, context=release.model.context),
-        machine=MachineRow.of(machine),
+        machine=MachineRow.of(demand.machine),
         workload=demand.workload,
-        cards=demand.least_cards(),
-        placement=ONE_CARD,
-        per_card=[card],
-        weights=[WeightPool(name=name, bytes=size) for name, size in demand.weights.items()],
-        groups=groups(demand),
-        state=state(demand),
+        cards=search.least_count(demand),
+        placement=PlacementRow.of(demand.placement),
+        cp=demand.placement.cp,
+        redundant_experts=demand.placement.redundant,
+        band=Band(**demand.band()),
+        per_card=list(demand.cards()),
+        weights=bill.pools(demand),
+        groups=bill.groups(demand),
+        state=bill.state(demand),
         capacity=demand.capacity(),
-        assumptions=list(assumptions(demand, machine, workload)),
+        transients=parts(demand.transients),
+        collectives=parts(demand.collectives),
+        load=Load(**demand.load()),
+        alternatives=list(alternatives(demand, fixed)),
+        frontier=frontier(demand) if fits else [],
+        offload=None if fits else offload(demand, workload.host_memory or demand.machine.host_memory),
+        residual=residual(demand),
+        assumptions=list(assumptions(demand, workload)),
     )
+
+
+def degrees(workload: Workload) -> dict[str, int]:
+    """The degrees of parallelism that were asked for."""
+    asked = {name: getattr(workload, name) for name in ("tp", "ep", "pp", "dp", "cp")}
+    return {name: degree for name, degree in asked.items() if degree} | ({"redundant": workload.redundant} if workload.redundant else {})
+
+
+def alternatives(demand: Demand, fixed: dict[str, int]) -> Iterator[Alternative]:
+    """The best legal plan for each number of cards that the machine has, where there is more than one."""
+    numbers = list(search.counts(demand.machine, demand.machine.cards, fixed))
+    for count in numbers if len(numbers) > 1 else ():
+        found = search.best(demand, count, fixed)
+        if found is not None:
+            place = PlacementRow.of(found.placement)
+            yield Alternative(cards=count, placement=place, free=found.card().free, sequences=found.sequences_that_fit)
+
+
+def frontier(demand: Demand) -> list[Point]:
+    """Largest batch at each context up to the released one."""
+    contexts = [context for context in CONTEXTS if context <= demand.release.model.context]
+    return [Point(context=context, batch=demand.under(context=context).max_batch()) for context in contexts]
+
+
+def parts(found: dict[str, int]) -> list[Part]:
+    """What is not nothing."""
+    return [Part(name=name, bytes=size) for name, size in found.items() if size]
+
+
+def residual(demand: Demand) -> str:
+    """What is known of bytes beyond those that are modelled."""
+    if demand.workload.engine == "day0":
+        return "none"
+    known = demand.residual
+    return f"up to {known.p95:.0%} of the weights ({known.source})" if known else "unknown"
 
 
 def complete(workload: Workload, release: Release) -> WorkloadRow:
     """The workload with what it leaves open."""
-    model = release.model
+    model, rules = release.model, named_rules(workload.engine)
+    dtype = compute_dtype(workload.dtype or model.dtype)
+    kv_dtype = kv_type(workload.kv_dtype) if workload.kv_dtype else None
     return WorkloadRow(
         context=workload.context or min(model.context, DEFAULT_CONTEXT),
         batch=workload.batch or DEFAULT_BATCH,
-        dtype=compute_dtype(workload.dtype or model.dtype),
+        dtype=dtype,
         weights=workload.weights,
         page_size=lcm(workload.page_size, footprint.page_unit(model)),
         chunk=workload.chunk,
+        kv_dtype=None if kv_dtype == dtype else kv_dtype,
+        engine=workload.engine,
+        prediction=workload.prediction,
+        vision=(rules.vision if workload.vision is None else workload.vision) and bool(model.towers),
+        utilisation=workload.utilisation or rules.utilisation,
     )
 
 
@@ -85,51 +147,25 @@ def findings(demand: Demand) -> Iterator[Finding]:
             yield from check.run(demand)
 
 
-def groups(demand: Demand) -> list[TensorGroup]:
-    """Weights by role, as they lie in memory when they are there."""
-    release, dtype, residency = demand.release, demand.workload.dtype, demand.workload.weights
-    held: Counter[str] = Counter()
-    tensors: Counter[str] = Counter()
-    stored: Counter[str] = Counter()
-    for place in (*(release.layer(layer.index) for layer in release.model.layers), release.ends()):
-        laid = footprint.buffer(place, dtype)
-        ends = [following.start for following in laid.slices[1:]] + [laid.bytes]
-        for part, end in zip(laid.slices, ends, strict=True):
-            held[place[part.name].spec.role] += end - part.start
-        for located in place.values():
-            tensors[located.spec.role] += 1
-            stored[located.spec.role] += sum(weight.bytes for _, weight in located.pieces)
-    return [TensorGroup(role=role, tensors=tensors[role], stored=stored[role], bytes=held[role], residency=residency) for role in held]
-
-
-def state(demand: Demand) -> State:
-    """The pools of the state manager, one row for each kind."""
-    load, model = demand.workload, demand.release.model
-    token, sequence = footprint.state_bytes(model, load.dtype, chunk=load.chunk, context=load.context)
-    pools = sorted(demand.pools(demand.pages), key=lambda pool: repr(pool.spec))
-    rows = []
-    for _, same in groupby(pools, key=lambda pool: repr(pool.spec)):
-        members = list(same)
-        spec = members[0].spec
-        rows.append(
-            StatePool(
-                name=spec.name, kind=spec.kind, layers=len(members), entry_bytes=spec.entry_bytes, every=spec.every, window=spec.window,
-                pages=members[0].shape[0] if spec.grows else 0, bytes=sum(pool.bytes for pool in members),
-            )
-        )  # fmt: skip
-    return State(bytes_per_token=ceil(token), bytes_per_sequence=sequence, page_size=load.page_size, pages=demand.pages, pools=rows)
-
-
-def assumptions(demand: Demand, machine: Machine, workload: Workload) -> Iterator[str]:
+def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
     """What the figures rest on."""
-    load = demand.workload
+    load, rules, card = demand.workload, demand.rules, demand.machine.card
     if workload.context is None:
         yield f"context {load.context}: not given; the release's own, at most {DEFAULT_CONTEXT}"
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
-    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {load.batch} of them with logits"
-    yield f"margin: {RUNTIME} bytes for the runtime and one part in {SLACK} of the rest for the allocator"
-    if machine.card.evidence.get("memory") == "unverified":
-        yield f"usable memory of {machine.card.name} is unverified"
-    if machine.cards > 1:
-        yield f"one of the {machine.cards} cards is used: a model is not cut over cards"
+    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
+    runtime, slack = rules.context_gib, rules.slack
+    yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
+    if load.utilisation < 1:
+        yield f"{load.engine} fills {load.utilisation:.0%} of a card"
+    if demand.release.prediction and not load.prediction:
+        yield "extra prediction layers are left out (`--with-mtp` counts them)"
+    if demand.release.model.towers and not load.vision:
+        yield "towers of other modalities are left out (`--with-vision` counts them)"
+    if card.evidence.get("memory") == "unverified":
+        yield f"usable memory of {card.name} is unverified"
+    if demand.machine.cards > demand.placement.cards:
+        yield f"{demand.placement.cards} of the {demand.machine.cards} cards are used: the least that fit"
+    if demand.placement.cards > 1:
+        yield f"fast links join {demand.machine.cards_per_node} cards; {amount(sum(demand.collectives.values()))} a card is for communication"

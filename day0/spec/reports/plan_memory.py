@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from day0.spec.machine import Card, Evidence, Machine
+from day0.spec.placement import Placement
 from day0.spec.reports.base import FindingRow, Report, Strict
 from day0.spec.workload import Residency
 
@@ -23,6 +24,10 @@ class MachineRow(Strict):
     flops: dict[str, float] = Field(description="number type → dense operations a second of one card; unverified figures are left out")
     link: float | None = Field(description="between cards of a node, one direction, bytes a second; null when not known")
     host_memory: int | None = Field(description="bytes of the host; null when not known")
+    domain: int | None = Field(default=None, description="cards that share fast links, where these go beyond a node")
+    group: int | None = Field(default=None, description="cards that tensor parallelism must not leave, where fewer than a node")
+    scaleout: float | None = Field(default=None, description="of a card between nodes, one direction, bytes a second; null when not known")
+    host_link: float | None = Field(default=None, description="between host and card, one direction, bytes a second; null when not known")
     declared: bool = Field(description="true: from a profile; false: probed here")
     evidence: dict[str, Evidence] = Field(description="figure of the card → how sure it is")
 
@@ -33,7 +38,8 @@ class MachineRow(Strict):
         return cls(
             name=machine.name, backend=machine.backend, card=card.name, arch=card.arch, memory=card.memory, cards=machine.cards,
             cards_per_node=machine.cards_per_node, bandwidth=card.bandwidth, flops=dict(card.flops), link=machine.link,
-            host_memory=machine.host_memory, declared=machine.declared, evidence=dict(card.evidence),
+            host_memory=machine.host_memory, declared=machine.declared, evidence=dict(card.evidence), domain=machine.domain,
+            group=machine.group, scaleout=machine.scaleout, host_link=machine.host_link,
         )  # fmt: skip
 
     def machine(self) -> Machine:
@@ -41,7 +47,8 @@ class MachineRow(Strict):
         card = Card(name=self.card, memory=self.memory, bandwidth=self.bandwidth, flops=self.flops, arch=self.arch, evidence=self.evidence)
         return Machine(
             name=self.name, backend=self.backend, card=card, cards=self.cards, cards_per_node=self.cards_per_node, link=self.link,
-            host_memory=self.host_memory, declared=self.declared,
+            host_memory=self.host_memory, declared=self.declared, domain=self.domain, group=self.group, scaleout=self.scaleout,
+            host_link=self.host_link,
         )  # fmt: skip
 
 
@@ -63,9 +70,14 @@ class WorkloadRow(Strict):
     weights: Residency = Field(description="resident: kept in memory; streamed: read layer by layer")
     page_size: int = Field(description="tokens of a page of state")
     chunk: int = Field(description="tokens of prompts that one step reads at the most")
+    kv_dtype: str | None = Field(default=None, description="type of keys, values and latents that are kept; null: the compute type")
+    engine: str = Field(default="day0", description="whose layout of memory is planned: file name in templates/engines/")
+    prediction: bool = Field(default=False, description="whether extra prediction layers are loaded")
+    vision: bool = Field(default=False, description="whether towers of other modalities are loaded")
+    utilisation: float = Field(default=1, description="share of a card that may be filled")
 
 
-class Placement(Strict):
+class PlacementRow(Strict):
     """How the model is cut over cards."""
 
     tp: int = Field(description="tensor-parallel ranks")
@@ -73,9 +85,14 @@ class Placement(Strict):
     pp: int = Field(description="pipeline stages")
     dp: int = Field(description="replicas of attention that share the experts")
 
+    @classmethod
+    def of(cls, place: Placement) -> Self:
+        """The row that describes a placement."""
+        return cls(tp=place.tp, ep=place.ep, pp=place.pp, dp=place.dp)
+
 
 class CardRow(Strict):
-    """One card's memory, in bytes; all but `free` add up to what it needs, and with `free` to what it has."""
+    """One card's memory, in bytes: weights to margin add up to what it needs, and with `free` to what it has."""
 
     weights: int = Field(description="weights at rest, and the buffers they are streamed through, bytes")
     state: int = Field(description="pages, and slots of state that does not grow, bytes")
@@ -106,6 +123,8 @@ class TensorGroup(Strict):
     stored: int = Field(description="in the released files, scales included, bytes")
     bytes: int = Field(description="in memory when all are there, in the type they rest in, alignment included, bytes")
     residency: Residency = Field(description="resident: kept in memory; streamed: read when their layer runs")
+    per_card: int = Field(default=0, description="of `bytes`, on the card that has most of this role, bytes")
+    copies: float = Field(default=1, description="`bytes` by those of one card that holds everything: how often the cards hold it, cuts rounded up")
 
 
 class StatePool(Strict):
@@ -118,17 +137,78 @@ class StatePool(Strict):
     every: int = Field(description="tokens for each entry")
     window: int | None = Field(description="tokens kept; null keeps all")
     pages: int = Field(description="pages of each layer; 0 for state that does not grow")
-    bytes: int = Field(description="all of it, bytes")
+    bytes: int = Field(description="all of it on all cards, bytes")
+    copies: float = Field(default=1, description="how often the cards of one copy of attention hold each entry")
 
 
 class State(Strict):
     """Everything kept between steps."""
 
-    bytes_per_token: int = Field(description="what one more token of a long sequence costs in all layers, bytes")
+    bytes_per_token: int = Field(description="what one more token of a long sequence costs in all layers, every head once, bytes")
     bytes_per_sequence: int = Field(description="what a sequence costs whatever its length, bytes")
     page_size: int = Field(description="tokens of a page")
+    card_bytes_per_token: int = Field(default=0, description="the same on one card (of each stage), bytes")
+    card_bytes_per_sequence: int = Field(default=0, description="the same of a sequence whatever its length, bytes")
     pages: int = Field(description="pages that the engine allocates in each layer for state that grows without a bound")
-    pools: list[StatePool] = Field(description="one for each kind of state; their bytes add up to the card's state")
+    pools: list[StatePool] = Field(description="one for each kind of state; their bytes add up to the state of the cards")
+
+
+class Part(Strict):
+    """One of several things that add up."""
+
+    name: str = Field(description="what it is for")
+    bytes: int = Field(description="on one card, bytes")
+
+
+class Band(Strict):
+    """How sure the fullest card's figures are: half of all runs, and 19 of 20, need no more."""
+
+    margin_p50: int = Field(description="runtime, allocator and what is not counted, bytes")
+    margin_p95: int = Field(description="the same; what is kept free, bytes")
+    free_p50: int = Field(description="what is left, bytes; negative is the shortage")
+    free_p95: int = Field(description="the same, bytes")
+
+
+class Load(Strict):
+    """The fullest card while weights are read, apart from when it runs."""
+
+    peak: int = Field(description="weights, and what laying them out anew takes beside them, bytes")
+    transient: int = Field(description="of the peak, what is given back, bytes")
+    steady: int = Field(description="what it needs when it runs, margin left out, bytes")
+
+
+class Alternative(Strict):
+    """The best legal plan on some number of cards."""
+
+    cards: int = Field(description="cards")
+    placement: PlacementRow = Field(description="how the model is cut")
+    free: int = Field(description="left on the fullest card, bytes; negative is the shortage")
+    sequences: int = Field(description="sequences of the planned context that all cards hold together")
+
+
+class Point(Strict):
+    """One point of the frontier."""
+
+    context: int = Field(description="tokens of each sequence")
+    batch: int = Field(description="most sequences; 0 when not one fits")
+
+
+class Tier(Strict):
+    """Weights that lie off the cards."""
+
+    where: Literal["host", "disk"] = Field(description="memory of the host, or its disk")
+    bytes: int = Field(description="weights that lie there, bytes")
+    needed_p50: int = Field(description="with pages to pass them through, bytes")
+    needed_p95: int = Field(description="with memory that is pinned in powers of two, bytes")
+    experts: float = Field(description="share of the routed experts that lie there")
+
+
+class Offload(Strict):
+    """What would have to lie off the cards: routed experts, coldest first."""
+
+    feasible: bool = Field(description="whether what is left on the cards fits them, and the host holds what it is given")
+    tiers: list[Tier] = Field(description="from fast to slow")
+    reason: str = Field(default="", description="why not, in words")
 
 
 class Capacity(Strict):
@@ -145,18 +225,30 @@ class PlanMemoryReport(Report):
     STAGE: ClassVar[str] = "plan-memory"
     COMMAND: ClassVar[str] = "day0 plan-memory"
 
-    verdict: Literal["fits", "does not fit"] = Field(description="whether every card has what it needs")
+    verdict: Literal["fits", "does not fit", "refused"] = Field(
+        description="whether every card has what it needs; refused: the model cannot be cut so"
+    )
     reasons: list[FindingRow] = Field(description="what decided it, and warnings; `day0 explain CODE` tells more")
     model: ModelRow = Field(description="what was planned")
     machine: MachineRow = Field(description="what for")
     workload: WorkloadRow = Field(description="what the engine obeys")
     cards: int = Field(description="cards that the plan uses; when it does not fit: cards whose memory would hold its bytes, at the least")
-    placement: Placement = Field(description="how the model is cut")
+    placement: PlacementRow = Field(description="how the model is cut")
+    cp: int = Field(default=1, description="ranks of tp that share the tokens of replicated state")
+    redundant_experts: int = Field(default=0, description="experts that are held a second time")
+    band: Band | None = Field(default=None, description="how sure it is")
     per_card: list[CardRow] = Field(description="one for each card that the plan uses")
     weights: list[WeightPool] = Field(description="allocations of weights; their bytes add up to the weights of the cards")
     groups: list[TensorGroup] = Field(description="weights by role; when all are resident, their bytes add up to the weights of the cards")
     state: State = Field(description="what is kept between steps")
     capacity: Capacity = Field(description="how far it goes")
+    transients: list[Part] = Field(default_factory=list, description="what adds up to the activations of a card")
+    collectives: list[Part] = Field(default_factory=list, description="what adds up to the collectives of a card")
+    load: Load | None = Field(default=None, description="while weights are read")
+    alternatives: list[Alternative] = Field(default_factory=list, description="the best legal plan for each number of cards, where not fixed")
+    frontier: list[Point] = Field(default_factory=list, description="longest context against largest batch")
+    offload: Offload | None = Field(default=None, description="when it does not fit: what would lie off the cards")
+    residual: str = Field(default="unknown", description="what the engine holds beyond what is modelled: none, unknown, or as published")
     assumptions: list[str] = Field(description="what the figures rest on, in words")
 
 

@@ -1,0 +1,124 @@
+"""The weights of a release by kinds of layers: layers that hold the same shapes are counted, not repeated. Needs no torch."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+
+from day0.engine.footprint import at_rest, layer_state
+from day0.engine.release import Located, Release
+from day0.spec import dtype as number
+from day0.spec.format import Stored
+from day0.spec.model import Layer, TensorSpec
+from day0.spec.names import Piece
+from day0.spec.registry import parts
+from day0.spec.state import StateSpec
+
+BEFORE = re.compile(r"^(?:.*?\.)?layers\.\d+\.")  # of a layer's tensors in a checkpoint
+Weights = Mapping[str, Located]
+
+
+class Inventory:
+    """What there is to lay out."""
+
+    def __init__(self, release: Release, dtype: str) -> None:
+        self.release, self.dtype = release, dtype
+        self.kinds: list[Weights] = []  # one layer of each kind
+        self.kind_of: list[int] = []  # layer → its kind
+        self.ends: Weights = release.ends()
+        self._state: dict[tuple[int, bool], tuple[Layer, list[StateSpec]]] = {}
+        self.towers = {name: sum(release.checkpoint.stored[each].bytes for each in names) for name, names in release.towers.items()}
+        seen: dict[object, int] = {}
+        for layer in release.model.layers:
+            weights = release.layer(layer.index)
+            signature = tuple((name, located.spec, *at_rest(located, dtype)) for name, located in weights.items())
+            if signature not in seen:
+                seen[signature] = len(self.kinds)
+                self.kinds.append(weights)
+            self.kind_of.append(seen[signature])
+
+    @cached_property
+    def bank_format(self) -> str:
+        """Format of the routed experts; "" where there are none."""
+        for weights in self.kinds:
+            for located in weights.values():
+                if located.spec.role == "expert":
+                    return located.pieces[0][1].format
+        return ""
+
+    @cached_property
+    def experts(self) -> int:
+        """Routed experts of a layer; 0 where there are none."""
+        return max((each.spec.shape[0] for weights in self.kinds for each in weights.values() if each.spec.role == "expert"), default=0)
+
+    @cached_property
+    def layers(self) -> list[tuple[Layer, Weights]]:
+        """One layer of each kind, and its weights."""
+        stack = self.release.model.layers
+        return [(stack[self.kind_of.index(kind)], weights) for kind, weights in enumerate(self.kinds)]
+
+    def state(self, index: int, keys: bool) -> tuple[Layer, list[StateSpec]]:
+        """What a layer keeps; with `keys`, its own index keys also where it reuses the choice of another layer."""
+        if (index, keys) not in self._state:
+            model = self.release.model
+            layer = model.layers[index]
+            kept = list(layer_state(layer, self.dtype))
+            if keys and layer.index_source is not None:
+                kept += [spec for spec in layer_state(model.layers[layer.index_source], self.dtype) if spec.use == "index"]
+            self._state[index, keys] = (layer, kept)
+        return self._state[index, keys]
+
+    @cached_property
+    def banks(self) -> list[dict[str, int]]:
+        """Kind of layer → bytes of the two tensors that engines keep its routed experts in: what reads the input, and what gives the output."""
+        found = []
+        for weights in self.kinds:
+            sizes = {"in": 0, "out": 0}
+            for located in weights.values():
+                if located.spec.role == "expert":
+                    parts_of = at_rest(located, self.dtype)
+                    sizes["out" if located.spec.axes.endswith("F") else "in"] += sum(number.size(kind, prod(shape)) for _, kind, shape in parts_of)
+            found.append(sizes)
+        return found
+
+    @cached_property
+    def absorbed(self) -> list[frozenset[str]]:
+        """Kind of layer → weights that decoding reads in another order than prefill."""
+        found = []
+        for layer, _ in self.layers:
+            sites = (
+                (place, site)
+                for place, part in layer.parts()
+                for site in parts().get(part.kind).sites(part, self.release.model.hidden, "decode")
+            )
+            found.append(frozenset(f"{place}.{name}" for place, site in sites if site.op == "absorb_query" for name in site.weights))
+        return found
+
+    @cached_property
+    def prediction(self) -> Weights:
+        """Weights of extra prediction layers, cut like those that have their name in the last layer of the stack; others are whole."""
+        last = self.release.layer(len(self.release.model.layers) - 1)
+        like = {BEFORE.sub("", stored.name): (name, piece) for name, located in last.items() for piece, stored in located.pieces}
+        found: dict[str, list[tuple[Piece, str]]] = {}
+        for source in self.release.prediction:
+            prefix = BEFORE.match(source)
+            target, piece = like.get(BEFORE.sub("", source), ("", Piece(source=source)))
+            found.setdefault(f"{prefix[0] if prefix else ''}{target}" if target else source, []).append((piece, source))
+        located: dict[str, Located] = {}
+        for place, pieces in found.items():
+            stored = [(piece, self.release.checkpoint.stored[source]) for piece, source in pieces]
+            twin = last.get(BEFORE.sub("", place))
+            if twin is not None and len(stored) == len(twin.pieces):
+                located[place] = Located(name=place, spec=twin.spec, pieces=tuple(stored))
+            else:
+                located |= {one.name: _whole(piece, one, self.ends.get("embed")) for piece, one in stored}
+        return located
+
+
+def _whole(piece: Piece, stored: Stored, table: Located | None) -> Located:
+    """A weight that no declaration speaks of: cut like the table of the vocabulary where it has its shape, else whole on every card."""
+    spec = TensorSpec(name=stored.name, axes="", shape=stored.shape, role="linear")
+    if table is not None and stored.shape == table.spec.shape:
+        spec = replace(table.spec, name=stored.name)
+    return Located(name=stored.name, spec=spec, pieces=((replace(piece, expert=None, cut=None), stored),))

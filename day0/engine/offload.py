@@ -1,0 +1,36 @@
+"""What lies off the cards when they are too small: routed experts, the coldest first. Needs no torch."""
+
+from math import ceil
+
+from day0.engine.demand import Demand, amount
+from day0.spec.reports.plan_memory import Offload, Tier
+
+STAGING = 2  # layers of experts that pass through the host's memory at a time
+
+
+def offload(demand: Demand, host: int | None) -> Offload:
+    """Tiers for what the cards have no room for; `host` is what the host's memory may take, None where it is not known."""
+    cards, short = demand.placement.cards, max(0, -demand.card().free)
+    banks = [demand.inventory.banks[kind] for kind in demand.inventory.kind_of]
+    whole, largest = sum(sum(bank.values()) for bank in banks), max((sum(bank.values()) for bank in banks), default=0)
+    moved = cards * short + largest  # one layer of experts passes through the cards
+    if not short:
+        return Offload(feasible=True, tiers=[])
+    if moved > whole:
+        return Offload(feasible=False, tiers=[], reason=f"{amount(moved)} too many, and routed experts are {amount(whole)}")
+    staging = STAGING * largest
+    kept = moved if host is None else min(moved, max(0, host - staging))
+    pinned = sum(power(size) for bank in banks for size in bank.values())
+    tiers = []
+    if kept:
+        most = max(kept + staging, ceil(pinned * kept / whole))
+        tiers.append(Tier(where="host", bytes=kept, needed_p50=kept + staging, needed_p95=most, experts=kept / whole))
+    if moved > kept:
+        left = moved - kept
+        tiers.append(Tier(where="disk", bytes=left, needed_p50=left, needed_p95=left, experts=left / whole))
+    return Offload(feasible=True, tiers=tiers)
+
+
+def power(size: int) -> int:
+    """The next power of two; 0 of nothing."""
+    return 1 << (size - 1).bit_length() if size else 0

@@ -1,0 +1,102 @@
+"""The least cards that hold a model for a workload, and the best legal way to cut it over them. Needs no torch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from day0.engine.demand import Demand
+from day0.engine.legal import problems
+from day0.spec.machine import Machine
+from day0.spec.placement import Placement
+
+MOST_CARDS = 4096
+
+
+def plan(demand: Demand, fixed: Mapping[str, int]) -> Demand:
+    """The plan to report: least cards that fit; where none do, the machine's cards cut as well as they can be.
+
+    Where every legal cut is ruled out by the degrees that are `fixed`, the illegal one comes back; `legal.problems` says why.
+    """
+    for count in counts(demand.machine, demand.machine.cards, fixed):
+        found = best(demand, count, fixed)
+        if found is not None and found.card().free >= 0:
+            return found
+    whole = best(demand, demand.machine.cards, fixed) or best(demand, max(counts(demand.machine, demand.machine.cards, fixed), default=1), fixed)
+    return whole or demand.placed(forced(demand, fixed))
+
+
+def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
+    """The smallest legal plan that fits, on as many such nodes as it takes; None where even thousands of cards are too few."""
+    machine = replace(demand.machine, cards=MOST_CARDS)
+    wide = Demand(demand.release, demand.workload, machine, demand.placement, demand.inventory)
+    most = MOST_CARDS if machine.memory > wide.card().weights else 0
+    for count in counts(machine, most, fixed):
+        if count * machine.card.memory >= wide.inventory_bytes:
+            found = best(wide, count, fixed)
+            if found is not None and found.card().free >= 0:
+                return found
+    return None
+
+
+def least_count(demand: Demand) -> int:
+    """Cards of the smallest legal plan that fits; where there is none, those that the bytes alone would need."""
+    if demand.card().free >= 0 and not problems(demand):
+        return demand.placement.cards
+    found = least(demand, {})
+    return found.placement.cards if found else demand.least_cards()
+
+
+def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[int]:
+    """Numbers of cards to try, from small to large: parts of a node that divide it, then whole nodes."""
+    node = machine.cards_per_node
+    step = 1
+    for degree in fixed.values():
+        step = max(step, degree)
+    if {"tp", "dp", "pp"} <= fixed.keys():
+        yield fixed["tp"] * fixed["dp"] * fixed["pp"]
+        return
+    inner = [count for count in range(1, node + 1) if node % count == 0 or count in fixed.values()]
+    outer, nodes = [], 2
+    while nodes * node <= most:
+        outer.append(nodes * node)
+        nodes += 1 if nodes < 8 else nodes // 8
+    yield from (count for count in (*inner, *outer) if step <= count <= most)
+
+
+def best(demand: Demand, count: int, fixed: Mapping[str, int]) -> Demand | None:
+    """The legal placement on `count` cards that fits and takes most sequences; tokens are spread over ranks only where nothing else fits."""
+    found: list[tuple[tuple[bool, bool, int, int, int], Demand]] = []
+    for placement in placements(demand, count, fixed):
+        tried = demand.placed(placement)
+        if not problems(tried):
+            fits = tried.card().free >= 0
+            key = (fits, placement.cp == 1 or "cp" in fixed, tried.sequences_that_fit, placement.ep if fits else tried.card().free, placement.tp)
+            found.append((key, tried))
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def placements(demand: Demand, count: int, fixed: Mapping[str, int]) -> Iterator[Placement]:
+    """Ways to lay `count` cards out. Stages are whole nodes unless their number is given."""
+    node, experts = demand.machine.cards_per_node, demand.inventory.experts
+    for pp in _degrees("pp", count, fixed):
+        if "pp" not in fixed and pp > 1 and count // pp % node:
+            continue
+        stage = count // pp
+        for tp in _degrees("tp", stage, fixed):
+            dp = stage // tp
+            if fixed.get("dp", dp) != dp or ("tp" not in fixed and tp > node):
+                continue
+            spreads = [fixed["ep"]] if "ep" in fixed else [stage] if experts % stage == 0 < experts else [1]
+            shares = [fixed["cp"]] if "cp" in fixed else sorted({1, tp})
+            yield from (
+                Placement(tp=tp, ep=ep, pp=pp, dp=dp, cp=cp, redundant=fixed.get("redundant", 0)) for ep in spreads for cp in shares
+            )
+
+
+def forced(demand: Demand, fixed: Mapping[str, int]) -> Placement:
+    """The degrees that were given, one for the others."""
+    return replace(demand.placement, **fixed)
+
+
+def _degrees(name: str, count: int, fixed: Mapping[str, int]) -> list[int]:
+    wanted = [fixed[name]] if name in fixed else range(1, count + 1)
+    return [degree for degree in wanted if count % degree == 0]

@@ -1,0 +1,128 @@
+"""The rows of a plan: what adds up to the weights and the state of the cards."""
+
+from collections import Counter
+from itertools import groupby
+from math import ceil
+
+from day0.engine.demand import Demand
+from day0.engine.entries import Pool
+from day0.engine.footprint import Buffer
+from day0.engine.inventory import Weights
+from day0.spec.placement import ONE_CARD, Placement
+from day0.spec.reports.plan_memory import State, StatePool, TensorGroup, WeightPool
+
+
+def pools(demand: Demand) -> list[WeightPool]:
+    """Allocations of weights, on all cards together."""
+    held: Counter[str] = Counter()
+    for stage in range(demand.placement.pp):
+        for name, size in demand.weights(stage).items():
+            held[name] += size * demand.placement.stage
+    return [WeightPool(name=name, bytes=size) for name, size in held.items()]
+
+
+def groups(demand: Demand) -> list[TensorGroup]:
+    """Weights by role, as they lie in memory when they are there."""
+    whole, tensors, stored = _whole(demand)
+    held: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for stage in range(demand.placement.pp):
+        card = _card(demand, stage)
+        for role, size in card.items():
+            held[role] += size * demand.placement.stage
+            most[role] = max(most[role], size)
+    residency = demand.workload.weights
+    return [
+        TensorGroup(
+            role=role, tensors=tensors[role], stored=stored[role], bytes=held[role], residency=residency, per_card=most[role],
+            copies=round(held[role] / whole[role], 4) if whole[role] else 1,
+        )
+        for role in held
+    ]  # fmt: skip
+
+
+def _card(demand: Demand, stage: int) -> Counter[str]:
+    """Role → bytes on one card of a stage."""
+    found: Counter[str] = Counter()
+    kinds = [_roles(demand.cut.buffer(weights), weights) for weights in demand.inventory.kinds]
+    for index in demand.stages[stage]:
+        found.update(kinds[demand.inventory.kind_of[index]])
+    ends = demand.ends(stage)
+    found.update(_roles(demand.cut.buffer(ends), ends))
+    found.update({name: size for name, size in demand.weights(stage).items() if name in ("absorbed", "prediction", "towers")})
+    return found
+
+
+def _whole(demand: Demand) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Role → bytes on a card that holds everything, canonical tensors, bytes in the released files."""
+    held: Counter[str] = Counter()
+    tensors: Counter[str] = Counter()
+    stored: Counter[str] = Counter()
+    inventory, load, alone = demand.inventory, demand.workload, demand.placed(ONE_CARD).cut
+    counts = Counter(inventory.kind_of)
+    for weights, times in [*((inventory.kinds[kind], times) for kind, times in counts.items()), (inventory.ends, 1)]:
+        for role, size in _roles(alone.buffer(weights), weights).items():
+            held[role] += size * times
+        for located in weights.values():
+            tensors[located.spec.role] += times
+            stored[located.spec.role] += times * sum(weight.bytes for _, weight in located.pieces)
+    if load.prediction:
+        prediction = inventory.prediction
+        held["prediction"], tensors["prediction"] = alone.buffer(prediction).bytes, len(prediction)
+        stored["prediction"] = sum(demand.release.checkpoint.stored[name].bytes for name in demand.release.prediction)
+    if load.vision:
+        held["towers"] = stored["towers"] = sum(inventory.towers.values())
+        tensors["towers"] = sum(len(names) for names in demand.release.towers.values())
+    return held, tensors, stored
+
+
+def _roles(laid: Buffer, weights: Weights) -> Counter[str]:
+    """Role → bytes in a buffer, gaps counted to what comes before them."""
+    held: Counter[str] = Counter()
+    ends = [following.start for following in laid.slices[1:]] + [laid.bytes]
+    for part, end in zip(laid.slices, ends, strict=True):
+        held[weights[part.name].spec.role] += end - part.start
+    return held
+
+
+def state(demand: Demand) -> State:
+    """What is kept between steps: the pools of all cards, and what a token and a sequence cost."""
+    load, place = demand.workload, demand.placement
+    found = _pools(demand)
+    rows = []
+    for _, same in groupby(sorted(found, key=_kind), key=_kind):
+        members = list(same)
+        first = members[0]
+        rows.append(
+            StatePool(
+                name=first.spec.name, kind=first.spec.kind, layers=len(members), entry_bytes=first.entry_bytes, every=first.spec.every,
+                window=first.spec.window, pages=first.count if first.spec.grows else 0,
+                bytes=sum(pool.bytes for pool in members) * place.stage, copies=copies(first, place),
+            )
+        )  # fmt: skip
+    token, sequence = _costs(_pools(demand.placed(ONE_CARD)))
+    card_token, card_sequence = _costs(found)
+    return State(
+        bytes_per_token=token, bytes_per_sequence=sequence, page_size=load.page_size, pages=demand.pages, pools=rows,
+        card_bytes_per_token=ceil(card_token / place.cp), card_bytes_per_sequence=card_sequence,
+    )  # fmt: skip
+
+
+def copies(pool: Pool, place: Placement) -> float:
+    """How often the cards of one copy of attention hold an entry."""
+    spec = pool.spec
+    shared = place.cp if spec.grows and not spec.heads else 1
+    return place.tp * spec.elements(place.tp) / spec.elements(1) / shared
+
+
+def _pools(demand: Demand) -> list[Pool]:
+    return [pool for stage in range(demand.placement.pp) for pool in demand.pools(demand.pages, stage)]
+
+
+def _kind(pool: Pool) -> str:
+    return repr((pool.spec, pool.entry_bytes))
+
+
+def _costs(found: list[Pool]) -> tuple[int, int]:
+    token = sum(pool.entry_bytes / pool.spec.every for pool in found if pool.spec.grows)
+    return ceil(token), sum(pool.entry_bytes * pool.entries for pool in found if not pool.spec.grows)
