@@ -115,7 +115,9 @@ class Demand:
         load = self.workload
         sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
         layers = [layer for layer, _ in self.inventory.layers]
-        return transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
+        found = transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
+        share = self.inventory.rehearsed
+        return found if share == 1 or self.placement != ONE_CARD else {"step": round(share * sum(found.values()))}
 
     @property
     def activations(self) -> int:

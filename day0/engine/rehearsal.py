@@ -1,16 +1,21 @@
 """Peak of activations: the engine's own code, run on shadows for the largest steps that a workload allows. Needs no torch."""
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any
 
 from day0.engine import footprint
 from day0.engine.release import Release
 from day0.engine.shadow.reading import Reading
+from day0.spec.model import Layer
 from day0.spec.record import record
 from day0.spec.reports.map_ops import SiteRow
 from day0.spec.reports.plan_memory import WorkloadRow
 from day0.spec.request import Request, Sampling
+from day0.spec.workload import Residency
+
+MANY = 32  # sequences of a step that are rehearsed
 
 
 @record
@@ -22,13 +27,18 @@ class Crowd:
 
 
 def crowds(load: WorkloadRow) -> Iterator[Crowd]:
-    """The largest steps: every sequence at its longest decodes; or prompts fill a chunk to their ends while all others decode."""
+    """The largest steps, every sequence at its longest: all decode; or a chunk of prompts is read to their ends while all others decode.
+
+    A chunk is one prompt after the other, or as much of each of several.
+    """
     yield Crowd(decoding=(load.context,) * load.batch, reading=())
-    rest, reading = load.chunk, []
-    while rest and len(reading) < load.batch:
-        reading.append((load.context, min(rest, load.context)))
-        rest -= reading[-1][1]
-    yield Crowd(decoding=(load.context,) * (load.batch - len(reading)), reading=tuple(reading))
+    rest, whole = load.chunk, []
+    while rest and len(whole) < load.batch:
+        whole.append(min(rest, load.context))
+        rest -= whole[-1]
+    shares = [[-(-min(load.chunk, count * load.context) // count)] * count for count in {2, load.batch} if 1 < count <= load.batch]
+    for news in [whole, *shares]:
+        yield Crowd(decoding=(load.context,) * (load.batch - len(news)), reading=tuple((load.context, new) for new in news))
 
 
 class Rehearsal:
@@ -36,11 +46,12 @@ class Rehearsal:
 
     def __init__(self, release: Release, sites: Iterable[SiteRow], dtype: str) -> None:
         self.release, self.sites, self.dtype = release, list(sites), dtype
+        self._alike = [repr((replace(layer, index=0, index_source=None, kv_source=None), *edges(layer))) for layer in release.model.layers]
 
-    @cached_property
+    @property
     def reading(self) -> Reading:
         """The engine's modules on shadows."""
-        return Reading()
+        return reading()
 
     @cached_property
     def bound(self) -> Any:
@@ -54,8 +65,14 @@ class Rehearsal:
         return Weights(self.reading, self.release, self.dtype)
 
     def peak(self, load: WorkloadRow) -> int:
-        """Bytes at the most in any step."""
-        return max(self.step(load, crowd) for crowd in crowds(load))
+        """Bytes at the most in any step; of many sequences each adds what the last of a few added."""
+        few = min(load.batch, MANY)
+        found, fewer = (self._peak(load, batch) for batch in (few, few - (load.batch > few)))
+        return found + (load.batch - few) * max(0, found - fewer)
+
+    def _peak(self, load: WorkloadRow, batch: int) -> int:
+        smaller = load.model_copy(update={"batch": batch})
+        return max(self.step(smaller, crowd) for crowd in crowds(smaller))
 
     def step(self, load: WorkloadRow, crowd: Crowd) -> int:
         """Bytes at the most in one step, logits and choices of tokens included."""
@@ -77,7 +94,11 @@ class Rehearsal:
         model = self.release.model
         pools = footprint.state(model, load.dtype, chunk=load.chunk, **sizes)
         state = self.reading.module("day0.engine.state").State(model.layers, pools, device=None, **sizes)
-        return self.reading.module("day0.engine.model").Forward(model, self.weights, self.bound, state), state
+        weights = self.weights.as_read(load.weights)
+        forward = self.reading.module("day0.engine.model").Forward(model, weights, self.bound, state)
+        known: dict[object, Any] = {}
+        forward._layers = [Known(*each, known) for each in zip(forward._layers, model.layers, self._alike, strict=True)]
+        return forward, state
 
     def _step(self, state: Any, load: WorkloadRow, crowd: Crowd) -> Any:
         spans = [(length, 1) for length in crowd.decoding] + [*crowd.reading]
@@ -93,29 +114,76 @@ class Rehearsal:
         return self.reading.module("day0.spec.step").Step(decode=decode, prefill=prefill, outputs=outputs)
 
 
+@cache
+def reading() -> Reading:
+    """Read once a process."""
+    return Reading()
+
+
+class Known:
+    """A layer that runs once: those that are like it, after the same stream, leave what it left."""
+
+    def __init__(self, run: Any, layer: Layer, alike: str, known: dict[object, Any]) -> None:
+        self._run, self._index, self._alike, self._known = run, layer.index, alike, known
+        self.open, self.close = run.open, run.close
+
+    def __call__(self, stream: Any, w: Any, step: Any) -> Any:
+        key = (self._alike, stream.shape)
+        if key not in self._known:
+            before = [set(segment.shared) for segment in step.segments()]
+            made = self._run(stream, w, step)
+            own = [
+                {key: value for key, value in segment.shared.items() if key not in old and isinstance(key, tuple) and self._index in key}
+                for segment, old in zip(step.segments(), before, strict=True)
+            ]
+            self._known[key] = (self._index, made.shape, own)
+            return made
+        index, shape, own = self._known[key]
+        for segment, shared in zip(step.segments(), own, strict=True):
+            for name, value in shared.items():
+                other = tuple(self._index if part == index else part for part in name)
+                segment.shared[other] = None if value is None else value.like()
+        return stream.made(shape)
+
+
 class Weights:
     """What a forward pass asks for; the weights lie as the engine lays them."""
 
     def __init__(self, reading: Reading, release: Release, dtype: str) -> None:
-        self.reading, self.dtype = reading, dtype
+        self.reading, self.dtype, self.streamed = reading, dtype, False
+        self.vocab, self.hidden = release.model.vocab, release.model.hidden
         self._layers = [self._assembled(release.layer(layer.index)) for layer in release.model.layers]
         self.ends = self._assembled(release.ends())
         self._head = self.ends.embed if release.model.tied else self.ends.head
+
+    def as_read(self, residency: Residency) -> "Weights":
+        """The same, kept or streamed."""
+        self.streamed = residency == "streamed"
+        return self
 
     def layers(self) -> Iterator[Any]:
         return iter(self._layers)
 
     def table(self, tokens_T: Any) -> tuple[Any, Any]:
-        return self.ends.embed, tokens_T
+        if not self.streamed:
+            return self.ends.embed, tokens_T
+        unique, rows_T = tokens_T.unique(return_inverse=True)
+        return unique.made((len(unique), self.hidden), getattr(self.reading.torch, self.dtype)), rows_T
 
     def head(self) -> Iterator[Any]:
-        yield self._head
+        step = footprint.HEAD_ROWS if self.streamed else self.vocab
+        yield from (self._head[start : start + step] for start in range(0, self.vocab, step))
 
     def _assembled(self, group: dict[str, Any]) -> Any:
         torch, loading = self.reading.torch, self.reading.module("day0.engine.loading")
         layout = footprint.buffer(group, self.dtype)
         buffer = torch.empty(layout.bytes, dtype=torch.uint8)
         return loading.assemble(group, loading.views(buffer, layout), getattr(torch, self.dtype))
+
+
+def edges(layer: Layer) -> tuple[bool, bool]:
+    """Whether it reads other layers' choices, or their keys and values."""
+    return layer.index_source is not None, layer.kv_source is not None
 
 
 def asked(count: int) -> list[Request]:

@@ -26,9 +26,7 @@ FORCE = "DAY0_OPS"  # environment variable; "reference" leaves only the operator
 def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) -> MapOpsReport:
     """Map the planned model on `machine`."""
     release = Release.open(Path(inspected.model.folder))
-    forced = os.environ.get(FORCE) or None
-    if forced not in (None, "reference"):
-        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
+    forced = is_forced()
     choose = Chooser(machine, references_only=forced is not None)
     rows = list(sites(release, plan.workload, choose))
     missing = [f"{op}: {choose.absent(op)}" for op in sorted({row.op for row in rows if row.status == "missing"})]
@@ -46,6 +44,14 @@ def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) 
         unavailable=dict(kernels().missing),
         sites=rows,
     )
+
+
+def is_forced() -> str | None:
+    """What the environment forces."""
+    forced = os.environ.get(FORCE) or None
+    if forced not in (None, "reference"):
+        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
+    return forced
 
 
 @record

@@ -35,6 +35,7 @@ from day0.spec.reports.plan_memory import (
 )
 from day0.spec.workload import Workload, kv_type
 from day0.stages import bill
+from day0.stages.rehearse import rehearse
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
 CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the frontier
@@ -50,7 +51,9 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     fixed = degrees(workload)
-    demand = search.plan(Demand(release, complete(workload, release), machine), fixed)
+    alone = Demand(release, complete(workload, release), machine)
+    rehearse(alone)
+    demand = search.plan(alone, fixed)
     return report(demand, workload, fixed)
 
 
@@ -154,7 +157,8 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield f"context {load.context}: not given; the release's own, at most {DEFAULT_CONTEXT}"
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
-    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
+    how = "are an estimate" if "step" not in demand.transients else "are rehearsed, those of other workloads in proportion,"
+    yield f"activations {how} for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
     runtime, slack = rules.context_gib, rules.slack
     yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
     if load.utilisation < 1:

@@ -3,18 +3,37 @@
 import builtins
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from day0.engine.shadow.heap import Heap
 from day0.engine.shadow.module import Module
-from day0.spec.registry import Registry, registry
+from day0.spec.format import Format
+from day0.spec.registry import Registry, formats, registry
 
 COMPUTING = (
     "day0.blocks.", "day0.ops.", "day0.kernels.", "day0.spec.lazy", "day0.spec.step", "day0.spec.temperature", "day0.engine.bind",
     "day0.engine.layer", "day0.engine.loading", "day0.engine.model", "day0.engine.packed", "day0.engine.sample", "day0.engine.state",
     "day0.engine.weights",
 )  # modules (and packages) that compute on tensors; all others are shared
+
+
+STRIPE = 1 << 18  # elements that formats decode at once
+DECODING = 12  # bytes that they hold for each of them: codes, scales and products in float32
+
+
+class Formats:
+    """Formats that decode without looking: what they hold on the way is at most a stripe."""
+
+    def __init__(self, heap: Heap) -> None:
+        self.heap = heap
+
+    def get(self, name: str) -> Format:
+        return replace(formats().get(name), decode=self._decode)
+
+    def _decode(self, parts: Any, block: Any, out: Any) -> None:
+        self.heap.scratch(DECODING * min(STRIPE, out.numel()))
 
 
 class Reading:
@@ -27,7 +46,7 @@ class Reading:
         self._modules: dict[str, Any] = {"torch": self.torch, "torch.nn.functional": self.torch.nn.functional}
         names = {"blocks": "BLOCK", "ops": "OP", "kernels": "IMPL"}
         shelves = {kind: self._shelf(f"day0.{kind}", export) for kind, export in names.items()}
-        own = {**vars(importlib.import_module("day0.spec.registry")), **shelves}
+        own = {**vars(importlib.import_module("day0.spec.registry")), **shelves, "formats": lambda: Formats(self.heap)}
         self._modules["day0.spec.registry"] = SimpleNamespace(**own)
 
     def module(self, name: str) -> Any:
@@ -43,12 +62,26 @@ class Reading:
             """A registry whose files are read in this world."""
 
             def get(_, name: str) -> Any:  # noqa: N805
+                if export == "IMPL" and known.get(name).provider != "torch":
+                    return SimpleNamespace(fn=self._fused(known.get(name).op))
                 return getattr(self.module(f"{package}.{name}"), export)
 
             def names(_) -> list[str]:  # noqa: N805
                 return known.names()
 
         return Shelf
+
+    def _fused(self, op: str) -> Callable[..., Any]:
+        """A kernel that is not made of torch's calls: it gives what the operator's meaning gives, and holds nothing on the way."""
+        reference = self.module(f"day0.ops.{op}").OP.reference
+
+        def fused(*args: Any, **kwargs: Any) -> Any:
+            peak = self.heap.peak
+            result = reference(*args, **kwargs)
+            self.heap.peak = max(peak, self.heap.live)
+            return result
+
+        return fused
 
     def _read(self, name: str) -> ModuleType:
         found = importlib.util.find_spec(name)
