@@ -3,6 +3,7 @@
 The exit code is 1 when it does not fit. The report is what `run` and `serve` obey.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +24,10 @@ Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra predi
 Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Load towers of other modalities; default: the engine's.")]
 Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
 HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
+
+WhatIf = Annotated[list[str] | None, typer.Option("--what-if", metavar="CHANGES", help="Plan again with context=…,batch=…,cards=… changed.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the frontier of context and batch.")]
+Log = Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Compare with the start-up log of vLLM or SGLang.")]
 
 
 def command(
@@ -46,6 +51,9 @@ def command(
     vision: Vision = None,
     utilisation: Utilisation = None,
     host_memory: HostMemory = None,
+    changes: WhatIf = None,
+    csv: Csv = None,
+    log: Log = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
     yaml: options.Yaml = False,
@@ -53,11 +61,14 @@ def command(
     """Plan, write the report, show it."""
     from day0.render import console
     from day0.render import plan_memory as view
+    from day0.render.compared import frontier
     from day0.spec.reports.inspect import InspectReport
     from day0.spec.workload import Workload, token_count
+    from day0.stages.calibrate import calibrate
     from day0.stages.chain import Chain
     from day0.stages.machines import find_machine
     from day0.stages.plan_memory import plan_memory
+    from day0.stages.what_if import what_if
 
     target = find_machine(machine)
     workload = Workload(
@@ -81,8 +92,13 @@ def command(
         host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
     )
     chain = Chain.find(reports, model, target.name)
-    report = plan_memory(chain.read(InspectReport), target, workload)
+    inspected = chain.read(InspectReport)
+    report = plan_memory(inspected, target, workload)
+    report.what_if = [what_if(inspected, target, workload, text) for text in changes or ()]
+    report.calibration = calibrate(report, log) if log else []
     path = chain.write(report)
+    if csv:
+        csv.write_text(frontier(report), encoding="utf-8")
     console.show(report, view.plan_memory, json=json, yaml=yaml)
     fits = report.verdict == "fits"
     console.note(f"Next: day0 map-ops   report: {path}" if fits else f"report: {path}")

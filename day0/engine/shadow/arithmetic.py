@@ -206,8 +206,8 @@ def new(shape: tuple[int, ...], x: Shadow, dtype: Dtype | None = None) -> Shadow
 
 def methods() -> dict[str, Callable[..., Any]]:
     """Name → what a tensor's method of that name does here."""
-    found: dict[str, Callable[..., Any]] = {name: unary for name in UNARY} | {name: to_float for name in FLOATS}
-    found |= {name: binary for name in BINARY} | {name: compared for name in COMPARISONS}
+    found: dict[str, Callable[..., Any]] = dict.fromkeys(UNARY, unary) | dict.fromkeys(FLOATS, to_float)
+    found |= dict.fromkeys(BINARY, binary) | dict.fromkeys(COMPARISONS, compared)
     found |= {f"__{name}__": binary for name in BINARY} | {f"__{name}__": compared for name in COMPARISONS}
     found |= {f"__r{name}__": binary for name in BINARY}
     found |= {"__pow__": binary, "pow": binary, "__floordiv__": binary, "__mod__": binary, "__invert__": unary, "__neg__": unary}

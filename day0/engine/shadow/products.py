@@ -52,8 +52,7 @@ def einsum(equation: str, *operands: Shadow) -> Shadow:
     for i in range(1, len(operands)):
         later = {axis for name in names[i + 1 :] for axis in name} | set(out)
         found, axes = pair(found, axes, operands[i], names[i], later)
-    result = found.permute([axes.index(axis) for axis in out])
-    return result
+    return found.permute([axes.index(axis) for axis in out])
 
 
 def pair(left: Shadow, left_axes: str, right: Shadow, right_axes: str, later: set[str]) -> tuple[Shadow, str]:
@@ -174,6 +173,7 @@ def solve_triangular(system: Shadow, x: Shadow, **_: Any) -> Shadow:
 
 
 FUNCTIONS = {
-    "bmm": bmm, "matmul": matmul, "mm": matmul, "mv": matmul, "addmm": added, "addmv": added, "einsum": einsum, "linear": linear, "rms_norm": rms_norm,
-    "layer_norm": layer_norm, "embedding": embedding, "pad": pad, "conv1d": conv1d, "scaled_dot_product_attention": attention,
+    "bmm": bmm, "matmul": matmul, "mm": matmul, "mv": matmul, "addmm": added, "addmv": added, "einsum": einsum, "linear": linear,
+    "rms_norm": rms_norm, "layer_norm": layer_norm,
+    "embedding": embedding, "pad": pad, "conv1d": conv1d, "scaled_dot_product_attention": attention,
 }  # fmt: skip

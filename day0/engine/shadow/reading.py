@@ -61,12 +61,12 @@ class Reading:
         class Shelf:
             """A registry whose files are read in this world."""
 
-            def get(_, name: str) -> Any:  # noqa: N805
+            def get(_, name: str) -> Any:
                 if export == "IMPL" and known.get(name).provider != "torch":
                     return SimpleNamespace(fn=self._fused(known.get(name).op))
                 return getattr(self.module(f"{package}.{name}"), export)
 
-            def names(_) -> list[str]:  # noqa: N805
+            def names(_) -> list[str]:
                 return known.names()
 
         return Shelf
@@ -89,7 +89,7 @@ class Reading:
         module = importlib.util.module_from_spec(found)
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
         self._modules[name] = module
-        exec(found.loader.get_code(name), vars(module))  # type: ignore[attr-defined]  # noqa: S102
+        exec(found.loader.get_code(name), vars(module))  # type: ignore[attr-defined]
         if name == "day0.spec.lazy":
             vars(module).update(torch=self.torch, functional=self.torch.nn.functional)
         return module
