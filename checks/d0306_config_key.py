@@ -7,6 +7,7 @@ Remedy: look up what the key does in the model's own code, and teach the family.
 
 from collections.abc import Iterator
 
+from day0.checkpoint.keys import guess, value_at
 from day0.checkpoint.ledger import Ledger
 from day0.engine.release import Release
 from day0.spec.check import check
@@ -17,11 +18,10 @@ def run(release: Release) -> Iterator[Finding]:
     """Keys that nobody read."""
     ledger = Ledger()
     for key in release.model.unread_keys:
-        value: object = release.checkpoint.config.data
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+        value = value_at(release.checkpoint.config.data, key)
+        guessed = guess(key, value)
         if value is not None and value is not False:
-            hint = "if it changes the numbers, the answers will be wrong"
+            hint = f"by its name: {guessed}" + ("; the answers may be wrong" if guessed.startswith("changes") else "")
             ledger.warn("D0306", key, expected="read by the family", found=f"{str(value)[:60]}, read by nobody", hint=hint)
     yield from ledger.findings()
 

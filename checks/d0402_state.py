@@ -5,6 +5,7 @@ Remedy: fewer sequences (`--batch`), shorter ones (`--context`), or streamed wei
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from day0.engine import search
 from day0.engine.demand import Demand, amount
@@ -27,8 +28,22 @@ def hint(demand: Demand) -> str:
     context, batch = demand.max_context(load.batch), demand.max_batch()
     ways = [f"`--context {context}` at batch {load.batch}"] if context else []
     ways += [f"`--batch {batch}` at context {load.context}"] if batch else []
+    ways += narrower(demand) + spread(demand)
     ways += ["`--weights streamed`"] if load.weights == "resident" and demand.fits(weights="streamed") else []
     return "what fits: " + ", or ".join(ways) if ways else f"the whole needs at least {search.least_count(demand)} such cards"
+
+
+def narrower(demand: Demand) -> list[str]:
+    """State in 8 bits, for engines that have it."""
+    load = demand.workload
+    open_to_it = load.engine != "day0" and load.kv_dtype in (None, load.dtype)
+    return ["`--kv-dtype fp8`"] if open_to_it and demand.fits(kv_dtype="fp8") else []
+
+
+def spread(demand: Demand) -> list[str]:
+    """Tokens of state that every rank holds spread over the ranks."""
+    tp = demand.placement.tp
+    return [f"`--cp {tp}`"] if tp > 1 == demand.placement.cp and demand.placed(replace(demand.placement, cp=tp)).card().free >= 0 else []
 
 
 CHECK = check(__name__, __doc__, run, scope="plan")

@@ -6,17 +6,19 @@ Remedy: more cards, or an engine that lays experts out one at a time.
 
 from collections.abc import Iterator
 
+from day0.engine import search
 from day0.engine.demand import Demand, amount
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
 
 def run(demand: Demand) -> Iterator[Finding]:
-    load, memory = demand.load(), demand.machine.card.memory
-    room = memory - demand.context
-    if load["transient"] and load["peak"] > room and not demand.shortage("weights"):
-        found = f"{amount(load['peak'])} at the peak, of which {amount(load['transient'])} are given back: {amount(load['peak'] - room)} short"
-        yield Finding(code=CHECK.code, status="fail", subject="loading", expected=f"at most {amount(room)}", found=found, hint="more cards")
+    short, load = demand.load_shortage, demand.load()
+    if short and not demand.shortage("weights"):
+        room = f"at most {amount(demand.machine.card.memory - demand.context)}"
+        found = f"{amount(load['peak'])} at the peak, of which {amount(load['transient'])} are given back: {amount(short)} short"
+        hint = f"the whole needs at least {search.least_count(demand)} such cards"
+        yield Finding(code=CHECK.code, status="fail", subject="loading", expected=room, found=found, hint=hint)
 
 
 CHECK = check(__name__, __doc__, run, scope="plan")

@@ -1,60 +1,57 @@
-"""What can be told of a release that no family reads: layers and sizes, from the names and shapes of its tensors."""
+"""What the names of a release's tensors tell without a family: the stack of layers, and what stands apart from it."""
 
 import re
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Iterable, Mapping
 
-from day0.checkpoint.folder import Checkpoint
-from day0.spec.reports.inspect import LayerRow, ParameterRow
+from day0.checkpoint.alike import kinds
+from day0.spec.record import record
 
 STACK = re.compile(r"(?:.*?\.)?(?:layers|h|blocks|layer)(?=\.\*\.)")
-DEFINITION = (
-    "elements of all tensors as stored, because no family reads this release: scales are counted where no format reads them, and packed "
-    "numbers count as what they are packed in"
-)
+TOWER = re.compile(r"(?:^|[._])(vision|visual|vit|audio|image|video|mm|multi_modal|multimodal|patch)(?=[._]|$)")
+PREDICTION = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle|draft)")
+MARKS = ("enorm", "hnorm", "eh_proj", "shared_head")  # tensors that only prediction layers have
 
 
-def parameters(checkpoint: Checkpoint) -> ParameterRow:
-    """Elements of all weights, and of all tensors that no format reads."""
-    return ParameterRow(total=sum(_elements(checkpoint).values()), active=None, prediction=0, towers={}, definition=DEFINITION)
+@record
+class Outline:
+    """Weights by where their names put them."""
+
+    prefix: str  #: of the stack, "model.layers"
+    rows: Mapping[int, Mapping[str, list[str]]]  #: layer → name within it, numbers as stars → weights
+    ends: tuple[str, ...]  #: weights outside layers, towers and prediction layers
+    towers: Mapping[str, list[str]]  #: kind of tower → its weights
+    prediction: tuple[str, ...]  #: weights of prediction layers
 
 
-def layers(checkpoint: Checkpoint) -> list[LayerRow]:
-    """Rows of the stack that has the most bytes."""
-    stacks: dict[str, dict[int, list[str]]] = {}
-    for kind, names in checkpoint.kinds.items():
-        match = STACK.match(kind)
-        if match:
-            rows, place = stacks.setdefault(match[0], {}), match[0].count(".") + 1
-            for name in names:
-                rows.setdefault(int(name.split(".", place + 1)[place]), []).append(name)
-    sizes = {stack: sum(_bytes(names, checkpoint) for names in rows.values()) for stack, rows in stacks.items()}
-    if not sizes:
-        return []
-    elements, largest = _elements(checkpoint), stacks[max(sizes, key=lambda stack: sizes[stack])]
-    return [_row(index, largest[index], checkpoint, elements) for index in sorted(largest)]
+def outline(weights: Iterable[str], count: int | None) -> Outline:
+    """Sort weights by name; of several stacks the one with the most weights is the model's. `count`: layers by the configuration."""
+    ends: list[str] = []
+    towers: dict[str, list[str]] = {}
+    prediction: list[str] = []
+    stacks: dict[str, dict[str, list[str]]] = {}
+    for kind, names in kinds(weights).items():
+        tower, stack = TOWER.search(kind), STACK.match(kind)
+        if PREDICTION.search(kind):
+            prediction += names
+        elif tower:
+            towers.setdefault("audio" if tower[1] == "audio" else "vision", []).extend(names)
+        elif stack:
+            stacks.setdefault(stack[0], {})[kind[stack.end() + 3 :]] = names
+        else:
+            ends += names
+    prefix = max(stacks, key=lambda stack: sum(map(len, stacks[stack].values())), default="")
+    ends += [name for other, found in stacks.items() if other != prefix for names in found.values() for name in names]
+    rows = _rows(prefix, stacks.get(prefix, {}))
+    beyond = [index for index in rows if count is not None and index >= count]
+    for index in (index for index in beyond if any(mark in name for name in rows[index] for mark in MARKS)):
+        prediction += [name for names in rows.pop(index).values() for name in names]
+    return Outline(prefix=prefix, rows=rows, ends=tuple(ends), towers=towers, prediction=tuple(prediction))
 
 
-def _bytes(names: list[str], checkpoint: Checkpoint) -> int:
-    return sum(checkpoint.headers[name].bytes for name in names)
-
-
-def _elements(checkpoint: Checkpoint) -> dict[str, int]:
-    """Tensor → elements; companions that a format has taken count nothing."""
-    companions = {part.name for stored in checkpoint.stored.values() for kind, part in stored.parts.items() if kind != "data"}
-    return {name: prod(header.shape) for name, header in checkpoint.headers.items() if name not in companions}
-
-
-def _row(index: int, names: list[str], checkpoint: Checkpoint, elements: Mapping[str, int]) -> LayerRow:
-    return LayerRow(
-        index=index,
-        mixer=None,
-        ffn=None,
-        residual=None,
-        parameters=sum(elements.get(name, 0) for name in names),
-        active=None,
-        bytes=_bytes(names, checkpoint),
-        formats=sorted({checkpoint.stored[name].format for name in names if name in checkpoint.stored}),
-        experts=None,
-        top_k=None,
-    )
+def _rows(prefix: str, found: Mapping[str, list[str]]) -> dict[int, dict[str, list[str]]]:
+    rows: dict[int, dict[str, list[str]]] = {}
+    start = len(prefix) + 1
+    for within, names in found.items():
+        for name in names:
+            rows.setdefault(int(name[start : name.index(".", start)]), {}).setdefault(within, []).append(name)
+    return dict(sorted(rows.items()))

@@ -22,6 +22,8 @@ Cp = Annotated[int | None, typer.Option("--cp", min=1, help="Ranks of tp that sh
 Redundant = Annotated[int, typer.Option("--redundant-experts", min=0, help="Experts held a second time, so that ranks come out even.")]
 Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra prediction layers; default: no.")]
 Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Load towers of other modalities; default: the engine's.")]
+Images = Annotated[int, typer.Option("--images", min=1, help="Images that are encoded at once, where towers are loaded.")]
+ImageTokens = Annotated[int, typer.Option("--image-tokens", min=1, help="Tokens of the largest image.")]
 Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
 HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
 
@@ -49,6 +51,8 @@ def command(
     redundant: Redundant = 0,
     mtp: Mtp = False,
     vision: Vision = None,
+    images: Images = 1,
+    image_tokens: ImageTokens = 4096,
     utilisation: Utilisation = None,
     host_memory: HostMemory = None,
     changes: WhatIf = None,
@@ -88,6 +92,8 @@ def command(
         redundant=redundant,
         prediction=mtp,
         vision=vision,
+        images=images,
+        image_tokens=image_tokens,
         utilisation=utilisation,
         host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
     )

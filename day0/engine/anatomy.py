@@ -1,12 +1,15 @@
 """A release in figures: weights and bytes by role and by layer. Needs no torch."""
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 
+from day0.checkpoint.folder import Checkpoint
 from day0.engine.release import Located, Release
 from day0.engine.specs import layer_specs, specs
+from day0.engine.structure import kinds
 from day0.spec.model import Layer, PartSpec
-from day0.spec.reports.inspect import LayerRow, ParameterRow
+from day0.spec.reports.inspect import ByteCell, LayerRow, ParameterRow
 
 DEFINITION = (
     "total: every weight of the stack and its ends once, by the family's reading. active: of routed experts the share that is chosen "
@@ -30,33 +33,46 @@ def parameters(release: Release) -> ParameterRow:
     )
 
 
-def bytes_by_role(release: Release) -> dict[str, int]:
-    """Role → bytes on disk; a tensor that holds several weights counts for the first."""
-    held: Counter[str] = Counter()
-    stored, seen = release.checkpoint.stored, set()
+def roles(release: Release) -> dict[str, str]:
+    """Weight on disk → what it is for; a tensor that holds several weights of the model counts for the first."""
+    found: dict[str, str] = {}
     for located in release.tensors.values():
+        role = located.spec.role
         for _, piece in located.pieces:
-            if piece.name not in seen:
-                seen.add(piece.name)
-                held[located.spec.role] += piece.bytes
-    held["prediction"] = sum(stored[name].bytes for name in release.prediction)
-    held["towers"] = sum(stored[name].bytes for names in release.towers.values() for name in names)
-    held["unclaimed"] = sum(stored[name].bytes for name in release.unclaimed if name not in seen)
-    held["ignored"] = sum(weight.bytes for weight in stored.values()) - sum(held.values())
-    held["unread"] = sum(header.bytes for header in release.checkpoint.headers.values()) - sum(held.values())
-    return {role: size for role, size in held.most_common() if size}
+            found.setdefault(piece.name, role)
+    apart = [("prediction", release.prediction), *(("towers", names) for names in release.towers.values()), ("unclaimed", release.unclaimed)]
+    for place, names in apart:
+        for name in names:
+            found.setdefault(name, place)
+    return found
+
+
+def cells(checkpoint: Checkpoint, roles: Mapping[str, str], otherwise: str) -> list[ByteCell]:
+    """Bytes by role, format and number type, every tensor once; `otherwise` is the role of weights that have none."""
+    held: Counter[tuple[str, str, str]] = Counter()
+    for name, weight in checkpoint.stored.items():
+        role, form = roles.get(name, otherwise), weight.format
+        for part in weight.parts.values():
+            held[role, form, part.dtype] += part.end - part.start
+    if sum(len(weight.parts) for weight in checkpoint.stored.values()) < len(checkpoint.headers):
+        for header in checkpoint.headers.values():
+            held["unread", "unread", header.dtype] += header.bytes
+        for (_, form, dtype), size in [*held.items()]:
+            held["unread", "unread", dtype] -= size if form != "unread" else 0
+    return [ByteCell(role=role, format=form, dtype=dtype, bytes=size) for (role, form, dtype), size in held.most_common() if size]
 
 
 def layers(release: Release) -> list[LayerRow]:
     """One row for each layer of the stack."""
-    return [_row(layer, release) for layer in release.model.layers]
+    return [_row(layer, kind, release) for layer, kind in zip(release.model.layers, kinds(release.model), strict=True)]
 
 
-def _row(layer: Layer, release: Release) -> LayerRow:
+def _row(layer: Layer, kind: str, release: Release) -> LayerRow:
     weights = [spec for _, spec in layer_specs(layer, release.model.hidden)]
     pieces = {piece.name: piece for located in _located(layer, release) for _, piece in located.pieces}
     return LayerRow(
         index=layer.index,
+        kind=kind,
         mixer=_kind(layer.mixer),
         ffn=_kind(layer.ffn),
         residual=_kind(layer.residual),

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
 from math import ceil
 from typing import Any
 
 from day0.engine import entries, footprint, transient
-from day0.engine.entries import Pool
+from day0.engine.entries import Pool, printed_tokens
+from day0.engine.holdings import Holdings
 from day0.engine.inventory import Inventory
-from day0.engine.release import Located, Release
+from day0.engine.release import Release
 from day0.engine.rules import named_rules
 from day0.engine.shard import Cut
-from day0.spec import dtype as number
 from day0.spec.machine import Machine
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.registry import formats
@@ -37,54 +36,9 @@ class Demand:
         return Cut(self.placement, self.rules, self.machine.card.arch, self.workload.dtype, bank_format=form)
 
     @cached_property
-    def stages(self) -> list[range]:
-        """Layers of each stage of the pipeline; the first stages have one more where they do not come out even."""
-        count, pp = len(self.release.model.layers), self.placement.pp
-        starts = [stage * (count // pp) + min(stage, count % pp) for stage in range(pp + 1)]
-        return [range(start, end) for start, end in pairwise(starts)]
-
-    @cached_property
-    def kinds(self) -> list[int]:
-        """Bytes that one card holds of a layer of each kind."""
-        return [self.cut.buffer(weights).bytes for weights in self.inventory.kinds]
-
-    def layers(self, stage: int) -> list[int]:
-        """Bytes on one card of each layer of a stage."""
-        return [self.kinds[self.inventory.kind_of[index]] for index in self.stages[stage]]
-
-    def ends(self, stage: int) -> Mapping[str, Located]:
-        """Weights outside the layers that a stage holds: the table first, what follows the layers last."""
-        first, last = stage == 0, stage == self.placement.pp - 1
-        tied = self.release.model.tied
-        return {name: each for name, each in self.inventory.ends.items() if (first or (last and tied) if each.spec.role == "embed" else last)}
-
-    def weights(self, stage: int = 0) -> dict[str, int]:
-        """Allocation → bytes on one card of a stage."""
-        ends, layers = self.ends(stage), self.layers(stage)
-        if self.workload.weights == "resident":
-            found = {"layers": sum(layers), "ends": self.cut.buffer(ends).bytes}
-        else:
-            small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
-            rows = min(footprint.HEAD_ROWS, -(-self.release.model.vocab // self.placement.tp))
-            head = footprint.aligned(number.size(self.workload.dtype, rows * self.release.model.hidden))
-            slots = min(footprint.READ_AHEAD, len(layers)) * max(layers)
-            found = {"layer slots": slots, "norm": self.cut.buffer(small).bytes, "head rows": head}
-        return found | {name: size for name, size in self._extra(stage).items() if size}
-
-    def _extra(self, stage: int) -> dict[str, int]:
-        load, found = self.workload, {}
-        if self.rules.absorbed:
-            found["absorbed"] = sum(self._absorbed(self.inventory.kind_of[index]) for index in self.stages[stage])
-        if load.prediction and stage == self.placement.pp - 1:
-            found["prediction"] = self.cut.buffer(self.inventory.prediction).bytes
-        if load.vision and stage == 0:
-            found["towers"] = sum(self.inventory.towers.values())
-        return found
-
-    def _absorbed(self, kind: int) -> int:
-        weights = self.inventory.kinds[kind]
-        shapes = (self.cut.shape(weights[name].spec, None, 1) for name in self.inventory.absorbed[kind] if name in weights)
-        return sum(number.size(self.workload.dtype, rows * columns) for rows, columns in shapes)
+    def holdings(self) -> Holdings:
+        """What the cards of each stage hold of the weights."""
+        return Holdings(self.inventory, self.workload, self.placement, self.rules, self.cut)
 
     @cached_property
     def workspace(self) -> int:
@@ -116,8 +70,12 @@ class Demand:
         sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
         layers = [layer for layer, _ in self.inventory.layers]
         found = transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
-        share = self.inventory.rehearsed
-        return found if share == 1 or self.placement != ONE_CARD else {"step": round(share * sum(found.values()))}
+        if (share := self.inventory.rehearsed) != 1 and self.placement == ONE_CARD:
+            found = {"step": round(share * sum(found.values()))}
+        if load.vision:
+            widths, hidden = self.inventory.tower_widths, self.release.model.hidden
+            found |= transient.images(widths, hidden, load.dtype, load.images, load.image_tokens)
+        return found
 
     @property
     def activations(self) -> int:
@@ -133,7 +91,7 @@ class Demand:
         """State of one card of a stage when its sequences have `pages` pages."""
         load, rules, arch = self.workload, self.rules, self.machine.card.arch
         extra = self._predicted if load.prediction and stage == self.placement.pp - 1 else 0
-        found = [self.inventory.state(index, rules.index.on_all_layers) for index in self.stages[stage]]
+        found = [self.inventory.state(index, rules.index.on_all_layers) for index in self.holdings.stages[stage]]
         found += [self.inventory.state(len(self.release.model.layers) - 1, rules.index.on_all_layers)] * extra
         return [entries.pool(layer, spec, load, rules, arch, self.placement, pages) for layer, kept in found for spec in kept]
 
@@ -179,7 +137,7 @@ class Demand:
 
     @cached_property
     def _weights(self) -> list[dict[str, int]]:
-        return [self.weights(stage) for stage in range(self.placement.pp)]
+        return [self.holdings.weights(stage) for stage in range(self.placement.pp)]
 
     def margin(self, sizes: Mapping[str, int], which: str) -> int:
         """What is kept free: the part of the card that is not filled or its graphs, context, what the engine was seen to hold more, slack."""
@@ -201,7 +159,7 @@ class Demand:
     @cached_property
     def inventory_bytes(self) -> int:
         """Bytes of all layers, each once, as the placement's cards hold them."""
-        return sum(sum(self.layers(stage)) for stage in range(self.placement.pp))
+        return sum(sum(self.holdings.layers(stage)) for stage in range(self.placement.pp))
 
     @property
     def sequences_that_fit(self) -> int:
@@ -245,7 +203,7 @@ class Demand:
 
     def fits(self, **changes: Any) -> bool:
         """Whether every card has room under a changed workload."""
-        return self.under(**changes).card().free >= 0
+        return self.under(**changes).holds
 
     def max_context(self, batch: int) -> int:
         """Longest context, in whole pages, at which `batch` sequences fit; 0 when none does."""
@@ -259,14 +217,27 @@ class Demand:
     def capacity(self) -> Capacity:
         """How far each quantity goes with the others held."""
         tokens = self.workload.page_size * self.placement.dp * largest(lambda pages: self.card(pages).free >= 0)
-        return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch())
+        card = self.card()
+        printed = printed_tokens(self.pools(1), max(0, card.free + card.state)) if self.rules.page_groups else None
+        return Capacity(tokens=tokens, max_context=self.max_context(batch=1), max_batch=self.max_batch(), printed_tokens=printed)
 
     def load(self) -> dict[str, int]:
         """The fullest card while weights are read: what they take, what laying experts out anew takes beside them, and both with a step."""
         card = self.card()
-        largest = max((sum(bank.values()) for bank in self.inventory.banks), default=0)
-        transient = int(self.rules.repack * largest / self.placement.stage) if self.repacks else 0
-        return {"peak": card.weights + transient, "transient": transient, "steady": card.needed - card.margin}
+        largest = max((max(bank.values()) for bank in self.inventory.banks), default=0)
+        again = int(self.rules.repack * largest / self.placement.stage) if self.repacks else 0
+        return {"peak": card.weights + again, "transient": again, "steady": card.needed - card.margin}
+
+    @property
+    def load_shortage(self) -> int:
+        """Bytes that the fullest card is short of while experts are laid out anew; 0 when there is room."""
+        load = self.load()
+        return max(0, load["peak"] + self.context - self.machine.card.memory) if load["transient"] else 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether every card has room, while weights are read and when it runs."""
+        return self.card().free >= 0 and not self.load_shortage
 
     @property
     def context(self) -> int:

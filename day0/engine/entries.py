@@ -1,5 +1,8 @@
 """What one card holds of the state: entries in the type that was asked for, heads and tokens cut as the placement says. Needs no torch."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from day0.engine.footprint import layer_state, pages_for
 from day0.spec import dtype as number
 from day0.spec.model import Layer
@@ -33,7 +36,8 @@ def entry_bytes(layer: Layer, spec: StateSpec, load: WorkloadRow, rules: Rules, 
     """Bytes of one card's part of an entry."""
     elements = spec.elements(tp)
     if load.kv_dtype not in NARROW or spec.use not in QUANTISED:
-        return number.size(spec.dtype, elements)
+        asked = load.kv_dtype if load.kv_dtype and spec.use in QUANTISED else spec.dtype
+        return number.size(asked, elements)
     chosen = layer.index_source is not None or any(each.use == "index" for each in layer_state(layer, load.dtype))
     for rule in rules.entries:
         about = rule.use == spec.use and rule.kv == load.kv_dtype and (not rule.kinds or spec.kind in rule.kinds)
@@ -58,3 +62,21 @@ def once(spec: StateSpec, load: WorkloadRow, rules: Rules) -> int:
         return 1
     ring = spec.ring(load.chunk, load.context)
     return (pages_for(ring, load.page_size) + rules.window_pages) * load.page_size if rules.window_pages else ring
+
+
+def printed_tokens(pools: Sequence[Pool], room: int) -> int:
+    """Tokens that an engine states for `room` bytes when layers get pages in groups, and all groups are as large as the rarest kind.
+
+    A page is as large as the growth of one layer; layers whose state does not grow get such pages too, so that fewer tokens are stated
+    than fit. `pools` are those of one page, layer by layer.
+    """
+    counts = Counter(pool.spec.grows for pool in pools if pool.spec.name == _first(pools, pool.spec.grows))
+    token = sum(pool.entry_bytes // pool.spec.every for pool in pools if pool.spec.grows) // max(1, counts[True])
+    rarest = min(counts.values(), default=1)
+    groups = sum(-(-count // rarest) for count in counts.values())
+    return room // max(1, groups * rarest * token)
+
+
+def _first(pools: Sequence[Pool], grows: bool) -> str:
+    """Name of the first piece of state of its kind: each layer has it once."""
+    return next(pool.spec.name for pool in pools if pool.spec.grows == grows)

@@ -1,6 +1,7 @@
 """The weights of a release by kinds of layers: layers that hold the same shapes are counted, not repeated. Needs no torch."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -54,6 +55,14 @@ class Inventory:
         return max((each.spec.shape[0] for weights in self.kinds for each in weights.values() if each.spec.role == "expert"), default=0)
 
     @cached_property
+    def tower_widths(self) -> tuple[int, int]:
+        """Widths of the towers' stream and of their widest matrix; 0 where there are no towers."""
+        shapes = [self.release.checkpoint.stored[name].shape for names in self.release.towers.values() for name in names]
+        matrices = [shape for shape in shapes if len(shape) == 2]
+        inputs = Counter(shape[1] for shape in matrices)
+        return (inputs.most_common(1)[0][0] if inputs else 0), max((shape[0] for shape in matrices), default=0)
+
+    @cached_property
     def layers(self) -> list[tuple[Layer, Weights]]:
         """One layer of each kind, and its weights."""
         stack = self.release.model.layers
@@ -98,8 +107,14 @@ class Inventory:
 
     @cached_property
     def prediction(self) -> Weights:
-        """Weights of extra prediction layers, cut like those that have their name in the last layer of the stack; others are whole."""
+        """Weights of extra prediction layers, cut like those that have their name in the last layer of the stack; others are whole.
+
+        Where there are no weights to read, each is the last layer once more.
+        """
         last = self.release.layer(len(self.release.model.layers) - 1)
+        if self.release.checkpoint.config_alone:
+            count = self.release.model.prediction.count if self.release.model.prediction else 0
+            return {f"prediction.{index}.{name}": located for index in range(count) for name, located in last.items()}
         like = {BEFORE.sub("", stored.name): (name, piece) for name, located in last.items() for piece, stored in located.pieces}
         found: dict[str, list[tuple[Piece, str]]] = {}
         for source in self.release.prediction:

@@ -9,12 +9,13 @@ from day0.checkpoint.alike import kinds
 from day0.checkpoint.config import REQUIRED, Config
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.outline import STACK
-from day0.engine.specs import specs
+from day0.checkpoint.words import Words
+from day0.engine.specs import end_specs
 from day0.spec.family import Family
 from day0.spec.model import Model
 from day0.spec.names import Names
 from day0.spec.record import record
-from day0.spec.registry import families
+from day0.spec.registry import families, parts
 
 STAND_INS: Mapping[type, Any] = {int: 1, float: 1.0, bool: False, str: "", list: [], dict: {}}
 
@@ -72,8 +73,10 @@ class Likeness:
 def nearest(checkpoint: Checkpoint) -> Likeness | None:
     """The family with the highest score; None where none claims a single tensor."""
     samples = {kind: names[0] for kind, names in kinds(checkpoint.stored).items()}
-    found = [likeness(name, family, checkpoint, samples) for name, family in families().items()]
-    found = [one for one in found if one.claimed]
+    whole = checkpoint.config.data
+    readings = [whole] if (inner := Words.of(whole).data) is whole else [whole, inner]  # the language model may lie under a key of its own
+    found = [likeness(name, family, checkpoint, samples, data) for name, family in families().items() for data in readings]
+    found = [one for one in found if one.claimed or (checkpoint.config_alone and one.read)]
     return max(found, key=lambda one: one.score) if found else None
 
 
@@ -85,9 +88,9 @@ def advice(checkpoint: Checkpoint) -> str:
     return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.folder}` drafts one for it"
 
 
-def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str]) -> Likeness:
-    """What `family` makes of it; `samples` has one name of each kind of tensor."""
-    trial = Trial(copy.deepcopy(dict(checkpoint.config.data)), checkpoint.config.path)
+def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str], data: Mapping[str, Any]) -> Likeness:
+    """What `family` makes of it and of the configuration `data`; `samples` has one name of each kind of tensor."""
+    trial = Trial(copy.deepcopy(dict(data)), checkpoint.config.path)
     model, problem = None, ""
     try:
         model = family.read(trial)
@@ -96,12 +99,22 @@ def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping
         problem = str(error) or type(error).__name__
     names, found, unclaimed = _claims(family.names, samples)
     left = [source for source in unclaimed if model is None or not _apart(source, model)]
-    wanted = kinds(weight for weight, _ in specs(model)) if model else {}
+    wanted = set(_wanted(model)) if model else set()
     unread = tuple(key for key in keys(trial.data) if not _is_read(key, trial.read_keys))
     return Likeness(
         family=name, names=names, model=model, problem=problem, absent=tuple(trial.absent), unread=unread, keys=len([*keys(trial.data)]),
-        kinds=len(samples), claimed=len(samples) - len(left), wanted=len(wanted), missing=len(wanted.keys() - kinds(found).keys()),
+        kinds=len(samples), claimed=len(samples) - len(left), wanted=len(wanted), missing=len(wanted - kinds(found).keys()),
     )  # fmt: skip
+
+
+def _wanted(model: Model) -> Iterator[str]:
+    """Kinds of weights of a model, each part of its layers asked once."""
+    for name, _ in end_specs(model):
+        yield name
+    asked = {(place, id(part)): part for layer in model.layers for place, part in layer.parts()}
+    for (place, _), part in asked.items():
+        for spec in parts().get(part.kind).tensors(part, model.hidden):
+            yield from kinds([f"layers.0.{place}.{spec.name}"])
 
 
 def keys(data: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,8 @@ def offload(demand: Demand, host: int | None) -> Offload:
     cards, short = demand.placement.cards, max(0, -demand.card().free)
     banks = [demand.inventory.banks[kind] for kind in demand.inventory.kind_of]
     whole, largest = sum(sum(bank.values()) for bank in banks), max((sum(bank.values()) for bank in banks), default=0)
-    moved = cards * short + largest  # one layer of experts passes through the cards
+    share = 1 + demand.rules.slack.p95 + (demand.residual.p95 if demand.residual else 0)
+    moved = cards * ceil(short / share) + largest  # the margin shrinks with them; one layer of experts passes through the cards
     if not short:
         return Offload(feasible=True, tiers=[])
     if moved > whole:
@@ -28,7 +29,9 @@ def offload(demand: Demand, host: int | None) -> Offload:
     if moved > kept:
         left = moved - kept
         tiers.append(Tier(where="disk", bytes=left, needed_p50=left, needed_p95=left, experts=left / whole))
-    return Offload(feasible=True, tiers=tiers)
+    over = host is not None and any(one.where == "host" and one.needed_p95 > host for one in tiers)
+    reason = f"pinned in powers of two they need {amount(tiers[0].needed_p95)} of the host: map them from the files instead" if over else ""
+    return Offload(feasible=True, tiers=tiers, reason=reason)
 
 
 def power(size: int) -> int:

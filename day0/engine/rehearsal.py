@@ -29,15 +29,15 @@ class Crowd:
 def crowds(load: WorkloadRow) -> Iterator[Crowd]:
     """The largest steps, every sequence at its longest: all decode; or a chunk of prompts is read to their ends while all others decode.
 
-    A chunk is one prompt after the other, or as much of each of several.
+    A chunk is one prompt after the other, or as much of each of two.
     """
     yield Crowd(decoding=(load.context,) * load.batch, reading=())
     rest, whole = load.chunk, []
     while rest and len(whole) < load.batch:
         whole.append(min(rest, load.context))
         rest -= whole[-1]
-    shares = [[-(-min(load.chunk, count * load.context) // count)] * count for count in {2, load.batch} if 1 < count <= load.batch]
-    for news in [whole, *shares]:
+    half = -(-min(load.chunk, 2 * load.context) // 2)
+    for news in [whole, [half, half]] if load.batch > 1 else [whole]:
         yield Crowd(decoding=(load.context,) * (load.batch - len(news)), reading=tuple((load.context, new) for new in news))
 
 

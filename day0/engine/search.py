@@ -18,7 +18,7 @@ def plan(demand: Demand, fixed: Mapping[str, int]) -> Demand:
     """
     for count in counts(demand.machine, demand.machine.cards, fixed):
         found = best(demand, count, fixed)
-        if found is not None and found.card().free >= 0:
+        if found is not None and found.holds:
             return found
     whole = best(demand, demand.machine.cards, fixed) or best(demand, max(counts(demand.machine, demand.machine.cards, fixed), default=1), fixed)
     return whole or demand.placed(forced(demand, fixed))
@@ -32,14 +32,14 @@ def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
     for count in counts(machine, most, fixed):
         if count * machine.card.memory >= wide.inventory_bytes:
             found = best(wide, count, fixed)
-            if found is not None and found.card().free >= 0:
+            if found is not None and found.holds:
                 return found
     return None
 
 
 def least_count(demand: Demand) -> int:
     """Cards of the smallest legal plan that fits; where there is none, those that the bytes alone would need."""
-    if demand.card().free >= 0 and not problems(demand):
+    if demand.holds and not problems(demand):
         return demand.placement.cards
     found = least(demand, {})
     return found.placement.cards if found else demand.least_cards()
@@ -63,13 +63,12 @@ def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[in
 
 
 def best(demand: Demand, count: int, fixed: Mapping[str, int]) -> Demand | None:
-    """The legal placement on `count` cards that fits and takes most sequences; tokens are spread over ranks only where nothing else fits."""
-    found: list[tuple[tuple[bool, bool, int, int, int], Demand]] = []
+    """The legal placement on `count` cards that fits and takes most sequences; of those that do not fit, the one that lacks least."""
+    found: list[tuple[tuple[bool, int, int], Demand]] = []
     for placement in placements(demand, count, fixed):
         tried = demand.placed(placement)
         if not problems(tried):
-            fits = tried.card().free >= 0
-            key = (fits, placement.cp == 1 or "cp" in fixed, tried.sequences_that_fit, placement.ep if fits else tried.card().free, placement.tp)
+            key = (tried.holds, tried.sequences_that_fit if tried.holds else tried.card().free, placement.tp)
             found.append((key, tried))
     return max(found, key=lambda each: each[0])[1] if found else None
 
@@ -86,10 +85,8 @@ def placements(demand: Demand, count: int, fixed: Mapping[str, int]) -> Iterator
             if fixed.get("dp", dp) != dp or ("tp" not in fixed and tp > node):
                 continue
             spreads = [fixed["ep"]] if "ep" in fixed else [stage] if experts % stage == 0 < experts else [1]
-            shares = [fixed["cp"]] if "cp" in fixed else sorted({1, tp})
-            yield from (
-                Placement(tp=tp, ep=ep, pp=pp, dp=dp, cp=cp, redundant=fixed.get("redundant", 0)) for ep in spreads for cp in shares
-            )
+            extra = {name: fixed[name] for name in ("cp", "redundant") if name in fixed}
+            yield from (Placement(tp=tp, ep=ep, pp=pp, dp=dp, **extra) for ep in spreads)
 
 
 def forced(demand: Demand, fixed: Mapping[str, int]) -> Placement:

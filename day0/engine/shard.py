@@ -7,7 +7,7 @@ from functools import cached_property
 from day0.engine import footprint
 from day0.engine.release import Located
 from day0.spec.model import TensorSpec
-from day0.spec.placement import Placement, held
+from day0.spec.placement import Heads, Placement, held
 from day0.spec.record import record
 from day0.spec.registry import formats
 from day0.spec.rules import Padding, Rules
@@ -104,7 +104,7 @@ class Cut:
         tp = self.placement.tp
         if spec.split in ("column", "row"):
             bad = [heads for heads in spec.heads if not heads.divides(tp)]
-            yield from (_heads(heads.count, tp, spec.name) for heads in bad)
+            yield from (_heads(heads, tp, spec.name) for heads in bad)
             if bad:
                 return
         padded = self.padding(located) is not None
@@ -123,9 +123,10 @@ class Cut:
                     break
 
 
-def _heads(count: int, tp: int, name: str) -> Problem:
-    legal = [str(degree) for degree in range(1, count + 1) if count % degree == 0]
-    return Problem(rule="heads", subject=name, expected=f"tp one of {', '.join(legal)}", found=f"{count} heads over tp {tp}")
+def _heads(heads: Heads, tp: int, name: str) -> Problem:
+    legal = ", ".join(str(degree) for degree in range(1, heads.count + 1) if heads.divides(degree))
+    copies = f", or a multiple of {heads.count}" if heads.shared else ""
+    return Problem(rule="heads", subject=name, expected=f"tp one of {legal}{copies}", found=f"{heads.count} heads over tp {tp}")
 
 
 def _ragged(spec: TensorSpec, size: int, ranks: int, step: int) -> Problem:

@@ -13,6 +13,7 @@ from day0.spec.registry import parts
 from day0.spec.rules import Rules
 
 MIB = 1 << 20
+PATCHES = 4  # of an image that become one token
 INDEX_ENTRY = 132  # bytes of a key and its scale where keys are gathered: 128 + 4
 
 
@@ -94,6 +95,15 @@ def _choice(kinds: Iterable[PartSpec], D: int, step: Step) -> dict[str, int]:
         return {}
     held = {"index scores": max(naive) if index.logits_mib is None else min(max(naive), int(index.logits_mib * MIB))}
     return held | ({"index keys": gathered(step.context, step.rules)} if index.gather_tokens else {})
+
+
+def images(widths: tuple[int, int], hidden: int, dtype: str, count: int, tokens: int) -> dict[str, int]:
+    """Bytes of images on the card that has the towers: embeddings kept for the decoder, and the encoder's live set.
+
+    `widths` are those of the tower's stream and of its widest matrix; an image of `tokens` tokens has some patches for each.
+    """
+    rows = count * tokens
+    return {"image embeddings": number.size(dtype, rows * hidden), "encoder": number.size(dtype, PATCHES * rows * (3 * widths[0] + 2 * widths[1]))}
 
 
 def scores(site: Site, context: int, tokens: int) -> int:

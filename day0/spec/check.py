@@ -7,7 +7,7 @@ from typing import Any, Literal
 from day0.spec.finding import Finding
 from day0.spec.record import record
 
-Scope = Literal["checkpoint", "release", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
+Scope = Literal["checkpoint", "release", "likely", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
 
 
 @record
@@ -18,7 +18,7 @@ class Check:
     title: str  #: what it proves, one sentence
     why: str  #: what goes wrong without it
     remedy: str  #: what to do when it fails
-    scope: Scope  #: what `run` is given: a Checkpoint, a Release, or one kind of `spec.evidence`
+    scope: Scope  #: what `run` is given: a Checkpoint, a Release, a Likely where no family reads it, or one kind of `spec.evidence`
     run: Callable[[Any], Iterator[Finding]]  #: findings; none when all is well
 
 

@@ -94,6 +94,7 @@ class Rules(Strict):
     residual: list[Residual] = Field(default_factory=list, description="the first that holds counts")
     entries: list[Entry] = Field(default_factory=list, description="the first that holds counts; else 8 bits an element")
     index: Index = Field(default_factory=Index, description="choosing tokens")
+    page_groups: bool = Field(default=False, description="layers with other kinds of state share pages in groups of the rarest kind's size")
     window_pages: int = Field(default=0, ge=0, description="pages of a window beyond those that a step looks back at")
     repack: float = Field(default=0, ge=0, description="held while weights are laid out anew, as multiples of the largest layer's experts")
     utilisation: float = Field(default=1, gt=0, le=1, description="share of a card that the engine fills")

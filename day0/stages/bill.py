@@ -1,6 +1,7 @@
 """The rows of a plan: what adds up to the weights and the state of the cards."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import groupby
 from math import ceil
 
@@ -11,12 +12,14 @@ from day0.engine.inventory import Weights
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.reports.plan_memory import State, StatePool, TensorGroup, WeightPool
 
+Count = Callable[[Buffer, Weights], Counter[str]]
+
 
 def pools(demand: Demand) -> list[WeightPool]:
     """Allocations of weights, on all cards together."""
     held: Counter[str] = Counter()
     for stage in range(demand.placement.pp):
-        for name, size in demand.weights(stage).items():
+        for name, size in demand.holdings.weights(stage).items():
             held[name] += size * demand.placement.stage
     return [WeightPool(name=name, bytes=size) for name, size in held.items()]
 
@@ -24,33 +27,55 @@ def pools(demand: Demand) -> list[WeightPool]:
 def groups(demand: Demand) -> list[TensorGroup]:
     """Weights by role, as they lie in memory when they are there."""
     whole, tensors, stored = _whole(demand)
-    held: Counter[str] = Counter()
-    most: Counter[str] = Counter()
+    held, most, companions = Counter[str](), Counter[str](), Counter[str]()
     for stage in range(demand.placement.pp):
-        card = _card(demand, stage)
-        for role, size in card.items():
+        for role, size in _card(demand, stage, _roles).items():
             held[role] += size * demand.placement.stage
             most[role] = max(most[role], size)
+        companions.update({role: size * demand.placement.stage for role, size in _card(demand, stage, _scales).items()})
+    scales = _scales_stored(demand)
     residency = demand.workload.weights
     return [
         TensorGroup(
             role=role, tensors=tensors[role], stored=stored[role], bytes=held[role], residency=residency, per_card=most[role],
+            scales_stored=scales[role], scales=companions[role],
             copies=round(held[role] / whole[role], 4) if whole[role] else 1,
         )
         for role in held
     ]  # fmt: skip
 
 
-def _card(demand: Demand, stage: int) -> Counter[str]:
-    """Role → bytes on one card of a stage."""
+def _card(demand: Demand, stage: int, count: Count) -> Counter[str]:
+    """Role → bytes on one card of a stage, as `count` counts those of a buffer."""
     found: Counter[str] = Counter()
-    kinds = [_roles(demand.cut.buffer(weights), weights) for weights in demand.inventory.kinds]
-    for index in demand.stages[stage]:
+    kinds = [count(demand.cut.buffer(weights), weights) for weights in demand.inventory.kinds]
+    for index in demand.holdings.stages[stage]:
         found.update(kinds[demand.inventory.kind_of[index]])
-    ends = demand.ends(stage)
-    found.update(_roles(demand.cut.buffer(ends), ends))
-    found.update({name: size for name, size in demand.weights(stage).items() if name in ("absorbed", "prediction", "towers")})
+    ends = demand.holdings.ends(stage)
+    found.update(count(demand.cut.buffer(ends), ends))
+    if count is _roles:
+        found.update({name: size for name, size in demand.holdings.weights(stage).items() if name in ("absorbed", "prediction", "towers")})
     return found
+
+
+def _scales(laid: Buffer, weights: Weights) -> Counter[str]:
+    """Role → bytes of companions in a buffer."""
+    held: Counter[str] = Counter()
+    for part in laid.slices:
+        if part.part not in ("", "data"):
+            held[weights[part.name].spec.role] += part.bytes
+    return held
+
+
+def _scales_stored(demand: Demand) -> Counter[str]:
+    """Role → bytes of companions in the released files."""
+    held: Counter[str] = Counter()
+    times = Counter(demand.inventory.kind_of)
+    for weights, count in [*((demand.inventory.kinds[kind], count) for kind, count in times.items()), (demand.inventory.ends, 1)]:
+        for located in weights.values():
+            parts = (part.bytes for _, stored in located.pieces for name, part in stored.kept.items() if name != "data")
+            held[located.spec.role] += count * sum(parts)
+    return held
 
 
 def _whole(demand: Demand) -> tuple[Counter[str], Counter[str], Counter[str]]:
@@ -96,7 +121,7 @@ def state(demand: Demand) -> State:
         rows.append(
             StatePool(
                 name=first.spec.name, kind=first.spec.kind, layers=len(members), entry_bytes=first.entry_bytes, every=first.spec.every,
-                window=first.spec.window, pages=first.count if first.spec.grows else 0,
+                window=first.spec.window, pages=first.count if first.spec.grows else 0, formula=formula(first, len(members)),
                 bytes=sum(pool.bytes for pool in members) * place.stage, copies=copies(first, place),
             )
         )  # fmt: skip
@@ -106,6 +131,14 @@ def state(demand: Demand) -> State:
         bytes_per_token=token, bytes_per_sequence=sequence, page_size=load.page_size, pages=demand.pages, pools=rows,
         card_bytes_per_token=ceil(card_token / place.cp), card_bytes_per_sequence=card_sequence,
     )  # fmt: skip
+
+
+def formula(pool: Pool, layers: int) -> str:
+    """In words that can be checked by hand."""
+    spec = pool.spec
+    shape = " × ".join(map(str, spec.shape))
+    every = f" / {spec.every} tokens" if spec.every > 1 else " a token" if spec.grows else f" × {pool.entries} a sequence"
+    return f"{layers} layers × {pool.entry_bytes} bytes ({shape} elements, on one card){every}"
 
 
 def copies(pool: Pool, place: Placement) -> float:

@@ -6,17 +6,19 @@ Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 th
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from day0.checkpoint import outline
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.keys import guesses, leaves
 from day0.checkpoint.tokenizer import read_tokenizer, templates
+from day0.checkpoint.words import Words
 from day0.engine import anatomy
+from day0.engine.known import Known, by_usual_words
+from day0.engine.likely import Likely
+from day0.engine.nearest import nearest
 from day0.engine.release import Release
-from day0.spec.check import Check
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
 from day0.spec.registry import checks
@@ -31,6 +33,7 @@ from day0.spec.reports.inspect import (
     TokenizerRow,
 )  # fmt: skip
 
+LICENCES = ("LICENSE", "LICENCE", "COPYING", "MODEL_LICENSE", "USE_POLICY")
 PIECE = 16 << 20  # bytes hashed at once
 
 
@@ -42,21 +45,24 @@ def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> 
     checkpoint = Checkpoint.open(model)
     release = understood(checkpoint)
     checkpoint = release.checkpoint if release else checkpoint
-    asked = list(questions(known=release is not None))
-    findings = [finding for check in asked for finding in check.run(release if check.scope == "release" else checkpoint)]
+    told = Known(release) if release else likely(checkpoint)
+    given = {"checkpoint": checkpoint, "release": release, "likely": told if isinstance(told, Likely) else None}
+    asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
+    findings = [finding for check in asked for finding in check.run(given[check.scope])]
+    checkpoint = told.release.checkpoint if isinstance(told, Known) else checkpoint
     return InspectReport(
         provenance=Provenance(inputs=checkpoint.inputs()),
         verdict="unsound" if any(finding.status == "fail" for finding in findings) else "sound",
         model=describe(checkpoint, release),
-        parameters=anatomy.parameters(release) if release else outline.parameters(checkpoint),
-        bytes=weigh(checkpoint, release),
-        layers=anatomy.layers(release) if release else outline.layers(checkpoint),
+        basis="configuration" if checkpoint.config_alone else "tensors",
+        parameters=told.parameters(),
+        bytes=weigh(checkpoint, told),
+        structure=told.structure(),
+        layers=told.layers(),
         tokenizer=tokenizer(checkpoint.folder),
         template=template(checkpoint.folder),
-        config=ConfigRow(
-            read=dict(release.model.read_keys) if release else {},
-            unread=list(release.model.unread_keys if release else checkpoint.config.unread()),
-        ),
+        config=keys(checkpoint, release, told.words),
+        evidence=told.evidence(),
         files=files(checkpoint, hash, progress),
         checks=[check.code for check in asked],
         findings=[FindingRow(**asdict(finding)) for finding in findings],
@@ -71,32 +77,45 @@ def understood(checkpoint: Checkpoint) -> Release | None:
         return None
 
 
-def questions(*, known: bool) -> Iterator[Check]:
-    """Checks that need no more than the checkpoint and, where the family is known, the release; in the order of their codes."""
-    for _, check in checks().items():
-        if check.scope == "checkpoint" or (known and check.scope == "release"):
-            yield check
+def likely(checkpoint: Checkpoint) -> Known | Likely:
+    """What can be told of a release that no family reads."""
+    return (by_usual_words(checkpoint) if checkpoint.config_alone else None) or Likely(checkpoint)
 
 
 def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
     """What it is; without a family, what the configuration says in the usual words."""
-    data, model = checkpoint.config.data, release.model if release else None
-    nested = data.get("text_config")
-    words: Mapping[str, Any] = {**(nested if isinstance(nested, dict) else {}), **data} if model is None else {}
+    data, model, words = checkpoint.config.data, release.model if release else None, Words.of(checkpoint.config.data)
     kind, architectures = data.get("model_type"), data.get("architectures")
+    closest = None if release else nearest(checkpoint)
     return ModelRow(
         name=checkpoint.folder.resolve().name,
         folder=str(checkpoint.folder.resolve()),
         family=model.family if model else None,
         model_type=kind if isinstance(kind, str) else None,
         architectures=[str(name) for name in architectures] if isinstance(architectures, list) else [],
-        dtype=model.dtype if model else next((words[key] for key in ("dtype", "torch_dtype") if isinstance(words.get(key), str)), None),
-        context=model.context if model else _whole(words, "max_position_embeddings"),
-        vocab=model.vocab if model else _whole(words, "vocab_size"),
-        hidden=model.hidden if model else _whole(words, "hidden_size"),
+        dtype=model.dtype if model else words.text("dtype"),
+        context=model.context if model else words.int("context"),
+        vocab=model.vocab if model else words.int("vocab"),
+        hidden=model.hidden if model else words.int("hidden"),
         tied=model.tied if model else None,
-        prediction_layers=len(list(_prefixes(release))) if release else 0,
+        prediction_layers=predictions(checkpoint, release, words),
+        closest=str(closest) if closest else None,
+        licence=licence(checkpoint.folder),
     )
+
+
+def predictions(checkpoint: Checkpoint, release: Release | None, words: Words) -> int:
+    """Prediction layers that are stored, or declared where the configuration is alone."""
+    if release is None:
+        return int(words.int("predictions", 0))
+    if checkpoint.config_alone:
+        return release.model.prediction.count if release.model.prediction else 0
+    return len(list(_prefixes(release)))
+
+
+def licence(folder: Path) -> str | None:
+    """The file that holds the licence, by its name."""
+    return next((path.name for path in sorted(folder.iterdir()) if path.name.upper().startswith(LICENCES) and path.is_file()), None)
 
 
 def _prefixes(release: Release) -> Iterator[str]:
@@ -106,28 +125,27 @@ def _prefixes(release: Release) -> Iterator[str]:
             yield prefix
 
 
-def _whole(words: Mapping[str, Any], key: str) -> int | None:
-    value = words.get(key)
-    return value if type(value) is int else None
+def keys(checkpoint: Checkpoint, release: Release | None, words: Words) -> ConfigRow:
+    """Keys of the configuration that were read, and what the others are likely to change."""
+    data = checkpoint.config.data
+    if release:
+        return ConfigRow(read=dict(release.model.read_keys), unread=guesses(release.model.unread_keys, data))
+    read = {key: f"usual words: {figure}" for figure, keys in words.used.items() for key in keys}
+    return ConfigRow(read=read, unread=guesses((key for key in leaves(data) if key not in read), data))
 
 
-def weigh(checkpoint: Checkpoint, release: Release | None) -> ByteRow:
+def weigh(checkpoint: Checkpoint, told: Known | Likely) -> ByteRow:
     """Where the bytes are."""
-    by_dtype: Counter[str] = Counter()
-    for header in checkpoint.headers.values():
-        by_dtype[header.dtype] += header.bytes
-    by_format: Counter[str] = Counter()
-    for stored in checkpoint.stored.values():
-        by_format[stored.format] += stored.bytes
-    total = by_dtype.total()
-    by_format["unread"] = total - by_format.total()
-    roles = anatomy.bytes_by_role(release) if release else {}
-    return ByteRow(
-        total=total,
-        by_dtype=dict(by_dtype.most_common()),
-        by_format={name: size for name, size in by_format.most_common() if size},
-        by_role=roles or ({"unclaimed": total} if total else {}),
-    )
+    cells = anatomy.cells(checkpoint, told.roles(), "ignored" if isinstance(told, Known) else "unclaimed")
+
+    def division(by: str) -> dict[str, int]:
+        held: Counter[str] = Counter()
+        for cell in cells:
+            held[getattr(cell, by)] += cell.bytes
+        return dict(held.most_common())
+
+    total = sum(cell.bytes for cell in cells)
+    return ByteRow(total=total, by_dtype=division("dtype"), by_format=division("format"), by_role=division("role"), cells=cells)
 
 
 def tokenizer(folder: Path) -> TokenizerRow | None:

@@ -155,8 +155,8 @@ def planned(
         raise Refused(f"{plan.model.name} cannot run: {'; '.join(mapped.missing)}", where and where.with_name("map-ops.yaml"))
     if device not in (None, machine.backend):
         raise Day0Error(f"planned for {machine.backend}, not for {device}", where, hint=again(f"--machine {device}"))
-    if load.engine != "day0" or load.kv_dtype:
-        kept = f"state in {load.kv_dtype}" if load.kv_dtype else f"the layout of {load.engine}"
+    if load.engine != "day0" or load.kv_dtype not in (None, load.dtype):
+        kept = f"state in {load.kv_dtype}" if load.kv_dtype not in (None, load.dtype) else f"the layout of {load.engine}"
         raise Day0Error(f"planned for {kept}, which this engine does not have", where, hint=again("--engine day0, without --kv-dtype,"))
     if plan.cards > 1:
         raise Day0Error(f"planned for {plan.cards} cards; the engine runs on one", where, hint=again("--machine …x1"))

@@ -15,6 +15,7 @@ from day0.engine.offload import offload
 from day0.engine.release import Release
 from day0.engine.roofline import roofline
 from day0.engine.rules import named_rules
+from day0.engine.transient import PATCHES
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
@@ -60,11 +61,12 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
 
 def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMemoryReport:
     """The report on a plan."""
-    release, card, legal = demand.release, demand.card(), not problems(demand)
-    fits = legal and card.free >= 0
+    release, legal = demand.release, not problems(demand)
+    reasons = list(findings(demand))
+    fits = legal and demand.holds and not any(reason.status == "fail" for reason in reasons)
     return PlanMemoryReport(
         verdict="fits" if fits else "does not fit" if legal else "refused",
-        reasons=[FindingRow(**vars(finding)) for finding in findings(demand)],
+        reasons=[FindingRow(**vars(finding)) for finding in reasons],
         model=ModelRow(name=release.name, folder=str(release.folder.resolve()), family=release.model.family, context=release.model.context),
         machine=MachineRow.of(demand.machine),
         workload=demand.workload,
@@ -129,7 +131,6 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
     """The workload with what it leaves open."""
     model, rules = release.model, named_rules(workload.engine)
     dtype = compute_dtype(workload.dtype or model.dtype)
-    kv_dtype = kv_type(workload.kv_dtype) if workload.kv_dtype else None
     return WorkloadRow(
         context=workload.context or min(model.context, DEFAULT_CONTEXT),
         batch=workload.batch or DEFAULT_BATCH,
@@ -137,10 +138,12 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
         weights=workload.weights,
         page_size=lcm(workload.page_size, footprint.page_unit(model)),
         chunk=workload.chunk,
-        kv_dtype=None if kv_dtype == dtype else kv_dtype,
+        kv_dtype=kv_type(workload.kv_dtype) if workload.kv_dtype else None,
         engine=workload.engine,
         prediction=workload.prediction,
         vision=(rules.vision if workload.vision is None else workload.vision) and bool(model.towers),
+        images=workload.images,
+        image_tokens=workload.image_tokens,
         utilisation=workload.utilisation or rules.utilisation,
     )
 
@@ -169,6 +172,8 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield "extra prediction layers are left out (`--with-mtp` counts them)"
     if demand.release.model.towers and not load.vision:
         yield "towers of other modalities are left out (`--with-vision` counts them)"
+    if load.vision:
+        yield f"images at once: {load.images} of at most {load.image_tokens} tokens, {PATCHES} patches each (`--images`, `--image-tokens`)"
     if card.evidence.get("memory") == "unverified":
         yield f"usable memory of {card.name} is unverified"
     if demand.machine.cards > demand.placement.cards:

@@ -32,7 +32,7 @@ def test_zoo(name: str) -> None:
     folder = checkpoint(name)
     report, stored = inspect(folder), tensors(folder)
     assert {finding.code for finding in report.findings if finding.status != "pass"} <= {"D0304"}  # prediction layers declared, none stored
-    assert report.verdict == "sound" and report.model.family and report.config.unread == []
+    assert report.verdict == "sound" and report.model.family and report.config.unread == {}
     assert report.bytes.total == sum(tensor.numel() * tensor.element_size() for tensor in stored.values())
     for division in (report.bytes.by_dtype, report.bytes.by_format, report.bytes.by_role):
         assert sum(division.values()) == report.bytes.total

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from day0.spec.reports.base import FindingRow, Report, Strict
 
+Scalar = str | int | float | bool
+
 
 class ModelRow(Strict):
     """The release."""
@@ -21,20 +23,33 @@ class ModelRow(Strict):
     hidden: int | None = Field(description="width of the model, elements")
     tied: bool | None = Field(description="whether the head is the embedding table")
     prediction_layers: int = Field(description="extra prediction layers that are stored; they are no part of the stack")
+    closest: str | None = Field(default=None, description="the known family that is nearest to it; null when a family reads it, or none is near")
+    licence: str | None = Field(default=None, description="file of the folder that holds its licence; null when there is none")
 
 
 class ParameterRow(Strict):
     """Counts of weights; scales and other companions are not counted."""
 
     total: int = Field(description="weights of the model, prediction layers and towers left out")
+    least: int | None = Field(default=None, description="the total is no less, where something is not understood; null where nothing is left open")
+    most: int | None = Field(default=None, description="the total is no more, where something is not understood; null where nothing is left open")
     active: int | None = Field(description="weights that one token's pass reads; null when the structure is not known")
     prediction: int = Field(description="weights of extra prediction layers")
     towers: dict[str, int] = Field(description='tower of another modality ("vision") → its weights, connector included; it is not run')
     definition: str = Field(description="how they were counted")
 
 
+class ByteCell(Strict):
+    """Bytes of one role in one format and number type."""
+
+    role: str = Field(description='what they are for: "expert", "linear", "norm", "prediction", …')
+    format: str = Field(description='file name in day0/formats/; "unread" for what no format reads')
+    dtype: str = Field(description="safetensors number type; a packed weight has several")
+    bytes: int = Field(description="of all such tensors, bytes")
+
+
 class ByteRow(Strict):
-    """Where the bytes of the released files are. Each of the three divisions adds up to the total."""
+    """Where the bytes of the released files are. Each of the divisions adds up to the total."""
 
     total: int = Field(description="all tensors, each once, scales included, bytes")
     by_dtype: dict[str, int] = Field(description="safetensors number type → bytes")
@@ -42,12 +57,75 @@ class ByteRow(Strict):
     by_role: dict[str, int] = Field(
         description='role → bytes; "prediction", "towers", "ignored", "unclaimed", "unread" for what is not in the stack'
     )
+    cells: list[ByteCell] = Field(default_factory=list, description="role × format × number type, the largest first")
+
+
+class StateRow(Strict):
+    """How one piece of a layer's state grows, in the type that the release computes in."""
+
+    name: str = Field(description='"k", "latent", "conv_q"')
+    law: Literal["token", "window", "sequence"] = Field(
+        description="token: an entry for every few tokens; window: an entry for each of the last tokens; sequence: one entry, however long"
+    )
+    bytes: int = Field(description="of one entry, bytes")
+    every: int = Field(description="tokens that one entry stands for")
+    window: int | None = Field(description="tokens that are kept; null where all are, or where it does not grow")
+
+
+class ExpertsRow(Strict):
+    """Experts of one kind of layer."""
+
+    routed: int = Field(description="experts that have weights and are chosen for each token")
+    top_k: int | None = Field(description="experts chosen for a token; null when not known")
+    width: int | None = Field(description="hidden width of one routed expert, elements; null when not known")
+    shared: float = Field(description="experts that see every token, in widths of a routed one")
+    zero: int = Field(description="experts that can be chosen and return their input")
+    latent: int | None = Field(description="width that routed experts work at; null where it is the model's")
+    router: str | None = Field(description="how they are chosen and weighed; null when not known")
+
+
+class KindRow(Strict):
+    """What the layers of one kind have in common."""
+
+    name: str = Field(description="that `layers` call it by")
+    count: int = Field(description="layers of this kind")
+    mixer: dict[str, Scalar] = Field(description="what mixes tokens: fields of day0/parts/; empty where there is nothing, or nothing is known")
+    ffn: dict[str, Scalar] = Field(description="what acts on each token, likewise")
+    residual: dict[str, Scalar] = Field(description="how both are added, likewise")
+    embedding: dict[str, Scalar] = Field(description="what is looked up by token ids in the layer, likewise")
+    experts: ExpertsRow | None = Field(description="null where there are none")
+    state: list[StateRow] = Field(description="what one layer keeps between steps")
+    sources: dict[str, list[str]] = Field(description="figure (mixer.heads) → configuration keys, or tensors, that it follows from")
+
+
+class TableRow(Strict):
+    """A table that is looked up, or multiplied at the end."""
+
+    name: str = Field(description='"embed", "head", or the weight of a layer')
+    rows: int = Field(description="entries")
+    width: int = Field(description="elements of an entry")
+    parameters: int = Field(description="weights; 0 where another table is used again")
+
+
+class StructureRow(Strict):
+    """What the stack is made of, and what goes between its layers."""
+
+    kinds: list[KindRow] = Field(description="kinds of layers, in order of appearance")
+    tables: list[TableRow] = Field(description="embedding table, head, and tables within layers")
+    index_sharing: dict[int, list[int]] = Field(description="layer that selects tokens → layers that read its selection")
+    kv_sharing: dict[int, list[int]] = Field(description="layer that keeps keys and values → layers that read them")
+    residual_blocks: list[int] = Field(description="layers that begin a block of residuals; empty where residuals are not in blocks")
+    prediction_stored: bool = Field(description="whether weights of the prediction layers are there")
+    token_bytes: float = Field(description="that the state grows by with each token of a sequence, bytes")
+    sequence_bytes: int = Field(description="of state for each sequence, full windows included, however long it is, bytes")
+    open: list[str] = Field(description="what is not understood, each in a sentence")
 
 
 class LayerRow(Strict):
     """One layer of the stack."""
 
     index: int = Field(description="position, from 0")
+    kind: str = Field(default="", description="name of an entry of structure.kinds; empty when nothing is known")
     mixer: str | None = Field(description="file name in day0/parts/ of what mixes tokens; null when not known")
     ffn: str | None = Field(description="file name in day0/parts/ of what acts on each token; null when not known or absent")
     residual: str | None = Field(description="file name in day0/parts/ of how both are added; null when not known")
@@ -78,7 +156,7 @@ class ConfigRow(Strict):
     """Which keys of the configuration decided something."""
 
     read: dict[str, str] = Field(description="dotted key → who read it")
-    unread: list[str] = Field(description="dotted keys that nobody read")
+    unread: dict[str, str] = Field(description="dotted key that nobody read → what it is likely to change, by its name")
 
 
 class FileRow(Strict):
@@ -97,13 +175,18 @@ class InspectReport(Report):
     COMMAND: ClassVar[str] = "day0 inspect MODEL"
 
     verdict: Literal["sound", "unsound"] = Field(description="unsound when a finding fails")
+    basis: Literal["tensors", "configuration"] = Field(
+        description="tensors: counts and sizes are those of headers; configuration: config.json is alone, they are what it declares"
+    )
     model: ModelRow = Field(description="what it is")
     parameters: ParameterRow = Field(description="how many weights")
     bytes: ByteRow = Field(description="where the bytes are")
+    structure: StructureRow = Field(description="what it is made of")
     layers: list[LayerRow] = Field(description="the stack, in order")
     tokenizer: TokenizerRow | None = Field(description="null when the folder has none")
     template: TemplateRow | None = Field(description="null when the release has no chat template")
     config: ConfigRow = Field(description="keys that were read, and keys that were not")
+    evidence: dict[str, str] = Field(description="figure of this report (parameters.total) → where it comes from")
     files: list[FileRow] = Field(description="weight files that make up the model")
     checks: list[str] = Field(description="codes of the checks that ran")
     findings: list[FindingRow] = Field(description="what the checks said; a check that says nothing has passed")

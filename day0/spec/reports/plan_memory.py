@@ -76,6 +76,8 @@ class WorkloadRow(Strict):
     engine: str = Field(default="day0", description="whose layout of memory is planned: file name in templates/engines/")
     prediction: bool = Field(default=False, description="whether extra prediction layers are loaded")
     vision: bool = Field(default=False, description="whether towers of other modalities are loaded")
+    images: int = Field(default=1, description="images that are encoded at once, where towers are loaded")
+    image_tokens: int = Field(default=4096, description="tokens of the largest image")
     utilisation: float = Field(default=1, description="share of a card that may be filled")
 
 
@@ -125,6 +127,8 @@ class TensorGroup(Strict):
     stored: int = Field(description="in the released files, scales included, bytes")
     bytes: int = Field(description="in memory when all are there, in the type they rest in, alignment included, bytes")
     residency: Residency = Field(description="resident: kept in memory; streamed: read when their layer runs")
+    scales_stored: int = Field(default=0, description="of `stored`, companions of packed weights, bytes")
+    scales: int = Field(default=0, description="of `bytes`, companions of packed weights, bytes")
     per_card: int = Field(default=0, description="of `bytes`, on the card that has most of this role, bytes")
     copies: float = Field(default=1, description="`bytes` by those of one card that holds everything: how often the cards hold it, cuts rounded up")
 
@@ -140,6 +144,7 @@ class StatePool(Strict):
     window: int | None = Field(description="tokens kept; null keeps all")
     pages: int = Field(description="pages of each layer; 0 for state that does not grow")
     bytes: int = Field(description="all of it on all cards, bytes")
+    formula: str = Field(default="", description="how the bytes of one token (or of one sequence) in all its layers come about")
     copies: float = Field(default=1, description="how often the cards of one copy of attention hold each entry")
 
 
@@ -219,6 +224,7 @@ class Capacity(Strict):
     tokens: int = Field(description="tokens of all sequences together that the free memory and the planned pages hold; whole pages")
     max_context: int = Field(description="longest context at batch 1 that fits in memory, tokens; the release may be made for less")
     max_batch: int = Field(description="largest batch at the planned context that fits")
+    printed_tokens: int | None = Field(default=None, description="tokens that the engine's own log will state; null where it has no such line")
 
 
 class PlanMemoryReport(Report):
