@@ -32,7 +32,8 @@ def crowds(load: WorkloadRow) -> Iterator[Crowd]:
     A chunk is one prompt after the other, or as much of each of two.
     """
     yield Crowd(decoding=(load.context,) * load.batch, reading=())
-    rest, whole = load.chunk, []
+    rest = load.chunk
+    whole: list[int] = []
     while rest and len(whole) < load.batch:
         whole.append(min(rest, load.context))
         rest -= whole[-1]

@@ -96,7 +96,7 @@ def work(demand: Demand, phase: Phase) -> Work:
     total = Work()
     for kind, (layer, weights) in enumerate(demand.inventory.layers):
         times = demand.inventory.kind_of.count(kind)
-        held = demand.kinds[kind]
+        held = demand.holdings.kinds[kind]
         banks = demand.cut.buffer({name: each for name, each in weights.items() if each.spec.role == "expert"}).bytes
         k, E = _routing(layer) or (0, 1)
         read = held - banks + banks * (distinct(demand, tokens) / E if k else 0)
@@ -107,7 +107,7 @@ def work(demand: Demand, phase: Phase) -> Work:
             weights=total.weights + times * read, state=total.state + times * sum(cost.bytes for cost in own),
             sent=total.sent + times * sent, flops=total.flops + times * sum(cost.flops for cost in own),
         )  # fmt: skip
-    head = demand.ends(place.pp - 1)
+    head = demand.holdings.ends(place.pp - 1)
     rows = demand.cut.buffer({name: each for name, each in head.items() if each.spec.role == ("embed" if demand.release.model.tied else "head")})
     outputs = demand.sequences if phase == "decode" else 1
     return replace(

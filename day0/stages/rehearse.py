@@ -9,7 +9,7 @@ from day0.stages.map_ops import Chooser, is_forced, sites
 def rehearse(demand: Demand) -> None:
     """Take the activations of a plan on one card from a rehearsal: where this engine runs it, and the weights leave room for a step."""
     load = demand.workload
-    held = sum(demand.weights().values())
+    held = sum(demand.holdings.weights().values())
     if load.engine != "day0" or demand.placement != ONE_CARD or held >= demand.machine.card.memory:
         return
     rows = list(sites(demand.release, load, Chooser(demand.machine, references_only=is_forced() is not None)))
