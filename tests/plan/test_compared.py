@@ -2,11 +2,13 @@
 
 import csv
 import io
+import json
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import pytest
 
+from day0.cli.app import main
 from day0.render.bars import alike, bar, shares, svg
 from day0.render.compared import frontier
 from day0.spec.errors import Day0Error
@@ -14,6 +16,7 @@ from day0.spec.reports.plan_memory import CardRow
 from day0.stages.calibrate import calibrate
 from day0.stages.what_if import parsed
 from tests.plan import truth
+from tests.zoo import checkpoint
 
 GIB = 1 << 30
 VLLM = """\
@@ -105,3 +108,22 @@ def test_a_log_of_something_else_is_an_error(tmp_path: Path) -> None:
         calibrate(truth.reported("llama-3.1-8b", "h100_sxm"), tmp_path / "log")
     with pytest.raises(Day0Error, match="cannot be read"):
         calibrate(truth.reported("llama-3.1-8b", "h100_sxm"), tmp_path / "absent")
+
+
+def test_the_command_compares_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--what-if`, `--log` and `--csv` beside the plan; a wrong change is exit code 2."""
+    (tmp_path / "log").write_text(VLLM)
+    reports = ["--reports", str(tmp_path / "reports")]
+    assert main(["inspect", str(checkpoint("llama")), *reports]) == 0
+    capsys.readouterr()
+    files = ["--csv", str(tmp_path / "frontier.csv"), "--log", str(tmp_path / "log")]
+    command = ["plan-memory", *reports, "--machine", "h100_sxm", "--batch", "2", *files]
+    assert main([*command, "--what-if", "batch=4", "--what-if", "context=64,cards=2", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [(each["change"], each["verdict"]) for each in plan["what_if"]] == [("batch=4", "fits"), ("context=64,cards=2", "fits")]
+    assert [each["pool"] for each in plan["calibration"]][:2] == ["weights", "activations"]
+    assert {each["phase"] for each in plan["roofline"]["phases"]} == {"prefill", "decode"}
+    assert (tmp_path / "frontier.csv").read_text().startswith("context,batch,tokens\n")
+    assert main(command) == 0
+    assert "card 0" in (shown := capsys.readouterr().out) and "█" in shown
+    assert main([*command, "--what-if", "speed=9"]) == 2

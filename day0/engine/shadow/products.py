@@ -1,4 +1,4 @@
-"""Matrix products, attention and convolution: their results, and what they hold on the way as torch computes them."""
+"""Matrix products, attention and convolution: their results, and what they hold on the way as torch computes them on a processor."""
 
 from math import prod
 from typing import Any
