@@ -14,7 +14,7 @@ from day0.spec.finding import Finding
 
 def run(demand: Demand) -> Iterator[Finding]:
     short, load = demand.load_shortage, demand.load()
-    if short and not demand.shortage("weights"):
+    if 0 < short <= load["transient"]:
         room = f"at most {amount(demand.machine.card.memory - demand.context)}"
         found = f"{amount(load['peak'])} at the peak, of which {amount(load['transient'])} are given back: {amount(short)} short"
         hint = f"the whole needs at least {search.least_count(demand)} such cards"

@@ -1,5 +1,6 @@
 """What a release needs on each card under a workload and a placement, and how far the cards go. Needs no torch."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from math import ceil
@@ -13,10 +14,12 @@ from day0.engine.release import Release
 from day0.engine.rules import named_rules
 from day0.engine.shard import Cut
 from day0.spec.machine import Machine
+from day0.spec.model import Layer
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.registry import formats
 from day0.spec.reports.plan_memory import Capacity, CardRow, WorkloadRow
 from day0.spec.rules import GIB, Band
+from day0.spec.state import StateSpec
 
 
 class Demand:
@@ -89,39 +92,45 @@ class Demand:
 
     def pools(self, pages: int, stage: int = 0) -> list[Pool]:
         """State of one card of a stage when its sequences have `pages` pages."""
-        load, rules, arch = self.workload, self.rules, self.machine.card.arch
-        extra = self._predicted if load.prediction and stage == self.placement.pp - 1 else 0
-        found = [self.inventory.state(index, rules.index.on_all_layers) for index in self.holdings.stages[stage]]
-        found += [self.inventory.state(len(self.release.model.layers) - 1, rules.index.on_all_layers)] * extra
-        return [entries.pool(layer, spec, load, rules, arch, self.placement, pages) for layer, kept in found for spec in kept]
+        return [self._pool(layer, spec, pages) for layer, kept in self._kept(stage) for spec in kept]
 
-    @property
-    def _predicted(self) -> int:
-        prediction = self.release.model.prediction
-        return prediction.count if prediction else 0
+    def _pool(self, layer: Layer, spec: StateSpec, pages: int) -> Pool:
+        return entries.pool(layer, spec, self.workload, self.rules, self.machine.card.arch, self.placement, pages)
+
+    def _kept(self, stage: int) -> list[tuple[Layer, tuple[StateSpec, ...]]]:
+        """What each layer of a stage keeps; prediction layers keep what the last layer of the stack keeps."""
+        keys, prediction = self.rules.index.on_all_layers, self.release.model.prediction
+        found = [self.inventory.state(index, keys) for index in self.holdings.stages[stage]]
+        if self.workload.prediction and prediction and stage == self.placement.pp - 1:
+            found += [self.inventory.state(len(self.release.model.layers) - 1, keys)] * prediction.count
+        return found
 
     @cached_property
-    def _state(self) -> list[tuple[Callable[[int], int], int]]:
-        return [self._line(stage) for stage in range(self.placement.pp)]
+    def _growth(self) -> list[tuple[int, int, int]]:
+        """Stage → bytes of a page by heads, of a page that every rank holds, and of what does not grow."""
+        found = []
+        for stage in range(self.placement.pp):
+            kept = self._kept(stage)
+            times, first = Counter(id(specs) for _, specs in kept), {id(specs): (layer, specs) for layer, specs in kept}
+            pools = [(self._pool(layer, spec, 1), times[key]) for key, (layer, specs) in first.items() for spec in specs]
+            heads = sum(pool.bytes * count for pool, count in pools if pool.spec.grows and pool.spec.heads)
+            shared = sum(pool.bytes * count for pool, count in pools if pool.spec.grows and not pool.spec.heads)
+            found.append((heads, shared, sum(pool.bytes * count for pool, count in pools if not pool.spec.grows)))
+        return found
 
-    def _line(self, stage: int) -> tuple[Callable[[int], int], int]:
-        """(pages → bytes of the state that grows, bytes of the rest)."""
-        pools = self.pools(1, stage)
-        fixed = sum(pool.bytes for pool in pools if not pool.spec.grows)
-        whole = sum(pool.bytes for pool in pools if pool.spec.grows and pool.spec.heads)
-        shared = sum(pool.bytes for pool in pools if pool.spec.grows and not pool.spec.heads)
-        cp = self.placement.cp
-        return (lambda pages: pages * whole + -(-pages // cp) * shared), fixed
+    def state(self, pages: int, stage: int) -> int:
+        """Bytes of the state of one card of a stage when its sequences have `pages` pages."""
+        heads, shared, fixed = self._growth[stage]
+        return pages * heads + -(-pages // self.placement.cp) * shared + fixed
 
     def card(self, pages: int | None = None, stage: int | None = None) -> CardRow:
         """A card's memory with `pages` pages of state; without, those of the workload. Without a stage, that of the fullest one."""
         pages = self.pages if pages is None else pages
         if stage is None:
             return min((self.card(pages, stage) for stage in range(self.placement.pp)), key=lambda card: card.free)
-        grown, fixed = self._state[stage]
         sizes = {
             "weights": sum(self._weights[stage].values()),
-            "state": grown(pages) + fixed,
+            "state": self.state(pages, stage),
             "activations": self.activations,
             "workspace": self.workspace,
             "collectives": sum(self.collectives.values()),
@@ -166,8 +175,9 @@ class Demand:
         """Sequences of the planned context that all cards hold together, what a step computes taken as it is."""
         most = []
         for stage in range(self.placement.pp):
-            card, (grown, fixed) = self.card(stage=stage), self._state[stage]
-            one = grown(footprint.pages_for(self.workload.context, self.workload.page_size)) + fixed // max(1, self.sequences)
+            card, fixed = self.card(stage=stage), self._growth[stage][2]
+            pages = footprint.pages_for(self.workload.context, self.workload.page_size)
+            one = self.state(pages, stage) - fixed + fixed // max(1, self.sequences)
             most.append((card.free + card.state) // max(1, one))
         return self.placement.dp * max(0, min(most))
 
@@ -223,10 +233,10 @@ class Demand:
 
     def load(self) -> dict[str, int]:
         """The fullest card while weights are read: what they take, what laying experts out anew takes beside them, and both with a step."""
-        card = self.card()
+        card, held = self.card(), max(sum(weights.values()) for weights in self._weights)
         largest = max((max(bank.values()) for bank in self.inventory.banks), default=0)
         again = int(self.rules.repack * largest / self.placement.stage) if self.repacks else 0
-        return {"peak": card.weights + again, "transient": again, "steady": card.needed - card.margin}
+        return {"peak": held + again, "transient": again, "steady": card.needed - card.margin}
 
     @property
     def load_shortage(self) -> int:

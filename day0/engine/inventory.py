@@ -29,7 +29,8 @@ class Inventory:
         self.kinds: list[Weights] = []  # one layer of each kind
         self.kind_of: list[int] = []  # layer → its kind
         self.ends: Weights = release.ends()
-        self._state: dict[tuple[int, bool], tuple[Layer, list[StateSpec]]] = {}
+        self._state: dict[tuple[int, bool], tuple[Layer, tuple[StateSpec, ...]]] = {}
+        self._same: dict[tuple[bool, tuple[StateSpec, ...]], tuple[StateSpec, ...]] = {}
         self.towers = {name: sum(release.checkpoint.stored[each].bytes for each in names) for name, names in release.towers.items()}
         seen: dict[object, int] = {}
         for layer in release.model.layers:
@@ -68,15 +69,16 @@ class Inventory:
         stack = self.release.model.layers
         return [(stack[self.kind_of.index(kind)], weights) for kind, weights in enumerate(self.kinds)]
 
-    def state(self, index: int, keys: bool) -> tuple[Layer, list[StateSpec]]:
-        """What a layer keeps; with `keys`, its own index keys also where it reuses the choice of another layer."""
+    def state(self, index: int, keys: bool) -> tuple[Layer, tuple[StateSpec, ...]]:
+        """What a layer keeps (one object for layers that keep the same); with `keys`, index keys also where it reuses another's choice."""
         if (index, keys) not in self._state:
             model = self.release.model
             layer = model.layers[index]
             kept = list(layer_state(layer, self.dtype))
             if keys and layer.index_source is not None:
                 kept += [spec for spec in layer_state(model.layers[layer.index_source], self.dtype) if spec.use == "index"]
-            self._state[index, keys] = (layer, kept)
+            same = (layer.index_source is not None, tuple(kept))
+            self._state[index, keys] = (layer, self._same.setdefault(same, same[1]))
         return self._state[index, keys]
 
     @cached_property

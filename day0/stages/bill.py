@@ -105,7 +105,7 @@ def _roles(laid: Buffer, weights: Weights) -> Counter[str]:
     """Role → bytes in a buffer, gaps counted to what comes before them."""
     held: Counter[str] = Counter()
     ends = [following.start for following in laid.slices[1:]] + [laid.bytes]
-    for part, end in zip(laid.slices, ends, strict=True):
+    for part, end in zip(laid.slices, ends, strict=False):  # a stage in the middle has no ends, and one end of nothing
         held[weights[part.name].spec.role] += end - part.start
     return held
 
@@ -138,7 +138,7 @@ def formula(pool: Pool, layers: int) -> str:
     spec = pool.spec
     shape = " × ".join(map(str, spec.shape))
     every = f" / {spec.every} tokens" if spec.every > 1 else " a token" if spec.grows else f" × {pool.entries} a sequence"
-    return f"{layers} layers × {pool.entry_bytes} bytes ({shape} elements, on one card){every}"
+    return f"{layers} layers × {pool.entry_bytes} bytes on a card (its part of {shape} elements){every}"
 
 
 def copies(pool: Pool, place: Placement) -> float:

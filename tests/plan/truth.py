@@ -194,6 +194,38 @@ def answers() -> Iterator[Answer]:
     yield from (answer(row) for row in rows() if "figure" in row)
 
 
+HEAD = """# Published figures of memory, and the planner's
+
+Each row is a figure that an engine printed, a paper states, or a vendor publishes, with the plan that should give it: models from their
+published architecture alone (`tests/plan/models.yaml`), figures with sources and bounds in `tests/plan/truth.yaml`. Rows that state a number
+of cards or a refusal are whole plans. Where weights differ by more than 1 %, what the engine holds besides is not known, and is not tuned
+away. Written by `python -m tests.plan.truth docs/plan-figures.md`.
+
+"""
+
+
+def line(found: Answer) -> str:
+    """One row of the table."""
+    row, error = found.row, found.error
+    bound = "" if row["tolerance_pct"] is None else f"{row['tolerance_pct']} %"
+    note = "engine residual unknown" if row["kind"] == "weights" and error is not None and abs(error) > 1 else ""
+    said = f"{found.value:,.6g}" if isinstance(found.value, float) else f"{found.value:,}" if isinstance(found.value, int) else found.value
+    published = f"{row['value']:,}" if isinstance(row["value"], int | float) else row["value"]
+    off = "" if error is None else f"{error:+.3f} %"
+    return f"| {row['id']} | {published} {row['unit']} | {said} | {off} | {row.get('accept', bound)} | {'' if found.holds else '**no** '}{note} |"
+
+
+def document() -> str:
+    """The table, what it sums up to, and the rows that are open."""
+    found = list(answers())
+    errors = sorted(abs(each.error) for each in found if each.error is not None and each.row["kind"] in ("kv", "index_cache", "state", "disk"))
+    loads = sorted(abs(each.error) for each in found if each.error is not None and each.row["kind"] == "weights")
+    head = f"{sum(each.holds for each in found)} of {len(found)} hold. State and files: median error {errors[len(errors) // 2]:.3f} %, "
+    head += f"worst {errors[-1]:.2f} %. Loaded weights: median {loads[len(loads) // 2]:.2f} %, worst {loads[-1]:.1f} %.\n\n"
+    table = ["| figure | published | planned | error | bound | |", "|---|---|---|---|---|---|", *map(line, found)]
+    left = [f"* {row['id']} ({row['value']} {row['unit']}): {row['open']}" for row in rows() if "open" in row]
+    return HEAD + head + "\n".join(table) + "\n\nRows without an answer:\n\n" + "\n".join(left) + "\n"
+
+
 if __name__ == "__main__":
-    for each in answers():
-        print(f"{'ok ' if each.holds else 'BAD'} {each.row['id']:32} {each.row['value']} {each.value} {each.error}", file=sys.stderr)
+    Path(sys.argv[1]).write_text(document(), encoding="utf-8")
