@@ -127,3 +127,4 @@ def test_the_command_compares_and_writes(tmp_path: Path, capsys: pytest.CaptureF
     assert main(command) == 0
     assert "card 0" in (shown := capsys.readouterr().out) and "█" in shown
     assert main([*command, "--what-if", "speed=9"]) == 2
+    assert main([*command, "--csv", str(tmp_path)]) == 2
