@@ -3,6 +3,8 @@
 Why: without it nobody knows which file counts when two hold the same tensor.
 
 Remedy: download model.safetensors.index.json again.
+
+Example: model.safetensors.index.json: cannot be used: KeyError 'weight_map'.
 """
 
 from day0.spec.check import at_opening

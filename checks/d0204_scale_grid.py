@@ -3,6 +3,8 @@
 Why: a packed weight without its scale loads, runs, and answers nonsense or NaN.
 
 Remedy: download the shard again, or quantise with the companion tensors kept.
+
+Example: model.layers.3.mlp.up_proj.weight: model.layers.3.mlp.up_proj.weight_scale_inv [56, 112], expected [112, 56].
 """
 
 from collections.abc import Iterator, Mapping

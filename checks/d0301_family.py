@@ -3,6 +3,8 @@
 Why: without it nobody knows what the tensors mean; only sizes and the soundness of the copy can be told.
 
 Remedy: `day0 new family NAME --from MODEL` drafts a file in day0/families/ from the family that is closest.
+
+Example: model_type brandnew_v9: no family reads it.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: a loader that does not ask starts with what memory held in the weight's place, and answers fluent nonsense.
 
 Remedy: finish the download; where the copy is complete, the family describes another model than this one.
+
+Example: layers.17.ffn.experts.gate: experts [45, 46] absent.
 """
 
 from collections.abc import Iterator

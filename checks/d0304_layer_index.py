@@ -3,6 +3,8 @@
 Why: prediction layers follow the stack under the next numbers; a layer beyond them says that the configuration describes another model.
 
 Remedy: compare num_hidden_layers and the number of prediction layers with the release.
+
+Example: layer 62: 9 tensors, index beyond 61 layers and 1 prediction layers.
 """
 
 import re

@@ -3,6 +3,8 @@
 Why: configuration and weights of different models load as far as the shapes allow, and the first product that fits by chance is wrong.
 
 Remedy: compare the configuration with the tensors: one of the two belongs to another model.
+
+Example: model.layers.0.self_attn.k_proj.weight: [1024, 4096] for layers.0.mixer.k, expected [512, 4096].
 """
 
 from collections.abc import Iterator
@@ -20,10 +22,10 @@ def run(release: Release) -> Iterator[Finding]:
     ledger = Ledger()
     for name, located in release.tensors.items():
         source = located.pieces[0][1]
-        if len({stored.shape for _, stored in located.pieces}) > 1:
+        if len({stored.shape for stored, _ in located.alike}) > 1:
             ledger.fail("D0305", name, expected="pieces of one shape", found="experts of different shapes", hint=HINT)
         elif located.format == "mixed":
-            formats = sorted({stored.format for _, stored in located.pieces})
+            formats = sorted({stored.format for stored, _ in located.alike})
             ledger.fail("D0305", name, expected="pieces of one format", found=" and ".join(formats), hint=HINT)
         elif located.odd is not None:
             found = f"{located.odd.name} has companions of another kind than {source.name}"

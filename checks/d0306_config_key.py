@@ -3,6 +3,8 @@
 Why: a key that nobody reads may be the one that changes the arithmetic: a scale, a window, another activation.
 
 Remedy: look up what the key does in the model's own code, and teach the family.
+
+Example: attention_value_scale: 0.707, read by nobody.
 """
 
 from collections.abc import Iterator

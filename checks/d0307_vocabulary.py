@@ -3,6 +3,8 @@
 Why: a token id beyond the table reads foreign memory or fails, but only for the texts that contain it. More rows than tokens are legal.
 
 Remedy: fetch tokenizer and weights of one revision; never cut the table down.
+
+Example: tokenizer.json: highest token id 151668, 151643 rows of the table.
 """
 
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from day0.spec.finding import Finding
 
 def run(release: Release) -> Iterator[Finding]:
     """The highest token id against the rows of the table and the configuration."""
-    tokenizer = read_tokenizer(release.folder)
+    tokenizer = read_tokenizer(release.checkpoint.source)
     rows = release.tensors["embed"].shape[0] if "embed" in release.tensors else release.model.vocab
     if tokenizer is None or tokenizer.highest is None or tokenizer.highest < rows:
         return

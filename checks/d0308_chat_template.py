@@ -3,6 +3,8 @@
 Why: a prompt that is laid out differently from training gives answers that are a little worse, never an error.
 
 Remedy: keep the template that the release's own documentation shows.
+
+Example: chat_template.jinja: another one in tokenizer_config.json.
 """
 
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from day0.spec.finding import Finding
 
 def run(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Two sources that differ."""
-    found = templates(checkpoint.folder)
+    found = templates(checkpoint.source)
     if len({text.strip() for text in found.values()}) > 1:
         first, *others = found
         hint = f"{first} is used; compare it with the release's documentation"

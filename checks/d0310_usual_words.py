@@ -4,6 +4,8 @@ Why: width, layers, vocabulary and experts are all that is known of a new model;
 model, and a family written from the wrong one reads nonsense.
 
 Remedy: compare the configuration with the tensors: one of the two belongs to another model, or the word means something else here.
+
+Example: num_experts: 128 by the tensors of model.layers.3, expected 256 by the configuration
 """
 
 from collections.abc import Iterator

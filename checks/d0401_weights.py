@@ -2,6 +2,8 @@
 
 Why: an engine that finds out while it loads has read for minutes, and dies in the middle of a tensor.
 Remedy: stream the weights layer by layer (`--weights streamed`), compute in a narrower type (`--dtype`), or take a card with more memory.
+
+Example: weights: 642.1 GiB: 501.1 GiB short, expected at most 141.0 GiB.
 """
 
 from collections.abc import Iterator

@@ -2,6 +2,8 @@
 
 Why: a prompt that is read in one long step needs room for every token of it at once, on top of all that stays.
 Remedy: read prompts in smaller pieces (`--chunk`), run fewer sequences (`--batch`), or stream the weights (`--weights streamed`).
+
+Example: activations: 9.2 GiB for a step of 8192 tokens: 1.1 GiB short.
 """
 
 from collections.abc import Iterator

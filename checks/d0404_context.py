@@ -2,6 +2,8 @@
 
 Why: beyond it the rotary positions are ones that the model has never seen; answers turn to nonsense without any error.
 Remedy: plan the released context, or a release whose configuration stretches it.
+
+Example: context: 262144 tokens, expected at most 131072 tokens.
 """
 
 from collections.abc import Iterator

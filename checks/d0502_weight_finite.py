@@ -3,6 +3,8 @@
 Why: one NaN in a weight makes every token NaN that meets it; in an expert it shows only when a prompt is routed there.
 
 Remedy: download the shard again; if it is the same, the release is broken or its format was mistaken.
+
+Example: model.layers.7.mlp.down_proj.weight: infinity or NaN; one scale is 0xFF.
 """
 
 from collections.abc import Iterator

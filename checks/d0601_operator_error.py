@@ -4,6 +4,8 @@ Why: an accumulator in 16 bits, a tile that is masked wrongly or an approximate 
 truth is the reference in float64 on the inputs that the layer really gives; the budget comes from the number of roundings.
 
 Remedy: `DAY0_OPS=reference day0 map-ops` maps the references instead; if the model is right then, report the implementation.
+
+Example: rms_norm by torch: 37 times the budget of 0.0039: it computes the mean in bfloat16.
 """
 
 from collections.abc import Iterator

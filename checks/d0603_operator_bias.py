@@ -3,6 +3,8 @@
 Why: truncation instead of rounding stays below every limit of size in one call, and pulls all activations towards zero over many layers.
 
 Remedy: look at the conversion to the type of the result.
+
+Example: linear: mean error of +0.31 ± 0.02 unit roundoffs: it truncates.
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ Why: this is where a wrong formula shows: another epsilon, gate and up exchanged
 by the order of sums only, a few millionths; wrong code by thousandths at the least.
 
 Remedy: the part that is named first is the one to read; its operators were judged one rung below.
+
+Example: layer 3 mixer: relative error 0.02: the scale of the scores is 1/sqrt(192), not 1/sqrt(128).
 """
 
 from collections.abc import Iterator

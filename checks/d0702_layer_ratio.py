@@ -4,6 +4,8 @@ Why: an absolute tolerance that passes a healthy 16-bit layer passes many broken
 reference's own error, on the same inputs and with the same experts; one expert that is wrong shows in the worst row.
 
 Remedy: if float32 passes, look for a place that rounds more often than the reference (accumulators, router, norms).
+
+Example: layer 3 ffn: 8 times the reference's error of 0.003: experts are summed in bfloat16.
 """
 
 from collections.abc import Iterator

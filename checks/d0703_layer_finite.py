@@ -3,6 +3,8 @@
 Why: an overflow in float16, a softmax over nothing or a page that was never written shows here first.
 
 Remedy: look at the first row that is named, and at what its neighbours do not have in common with it.
+
+Example: layer 60 ffn: infinity or NaN (prefill, float16).
 """
 
 from collections.abc import Iterator

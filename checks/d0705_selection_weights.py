@@ -3,6 +3,8 @@
 Why: equal experts with other weights is a fault of its own: weights taken from biased scores, renormalised or scaled once too often.
 
 Remedy: compare renormalisation, its epsilon and the scaling factor with the release's configuration.
+
+Example: layer 3 ffn: off by 0.6 of the largest: weights are not normalised before they are scaled.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: scores decide; a router that computes in 16 bits where the release uses 32 flips experts that were not close.
 
 Remedy: compare the type in which the router's matrix product is computed.
+
+Example: layer 3 ffn: 40 times an error of 0.003: the router is computed in bfloat16.
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ Why: an indexer that scores wrongly still picks tokens, and attention over the w
 with the reference's choice, so that the choice is judged here. Scores that are equal but for rounding may be ranked either way.
 
 Remedy: compare the indexer's norm, rotation, weights of heads and the number it picks with the release's configuration.
+
+Example: layer 2 mixer: 14 of 64 choices are others, 9 of 32 tokens: keys are not turned before they are scored.
 """
 
 from collections.abc import Iterator

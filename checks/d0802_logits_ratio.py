@@ -4,6 +4,8 @@ Why: with the choice forced errors of layers add up in quadrature; a run that ch
 than about who computes it.
 
 Remedy: look for the layer where the ratio starts to rise.
+
+Example: logits: 5 times the reference's error of 0.01.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Why: this is what users see. In float32 it must be the same but for ties; in 16 bits it differs where the reference's own differs.
 
 Remedy: see the rungs below.
+
+Example: next token: differs for 4.1% of 512 tokens in bfloat16.
 """
 
 from collections.abc import Iterator

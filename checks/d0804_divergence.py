@@ -3,6 +3,8 @@
 Why: top-1 agreement hides a temperature: logits that are scaled by a few percent keep their order and change every sampled answer.
 
 Remedy: look at the head, the final norm and any factor on logits.
+
+Example: next token: 0.2 nats a token in bfloat16.
 """
 
 from collections.abc import Iterator

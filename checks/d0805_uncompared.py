@@ -4,6 +4,8 @@ Why: a verdict says nothing about what nobody looked at: a model without a refer
 prompt is too short to reach. Each is named, so that a pass is not taken for more than it is.
 
 Remedy: what can be done is said with each; without a reference, compare with another implementation by hand.
+
+Example: vision tower: not compared: it is not run.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ from day0.spec.lazy import functional, torch
 from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
 
-MANY, SMALL = 4, 1 << 17  # from so many sequences on, copying less than so many bytes each costs less than a call each
+MANY, SMALL = 4, 1 << 19  # from so many sequences on, copying at most so many bytes of each costs less than a call each
 
 
 def launch(
@@ -16,13 +16,12 @@ def launch(
     B, H, Q = q_THQ.shape
     N, V = k_pages.shape[2], v_pages.shape[3]
     q = q_THQ.view(B, N, H // N, Q)
-    sequence_bytes = segment.longest * N * (Q + V) * k_pages.element_size()
-    if None not in segment.runs and (B < MANY or sequence_bytes > SMALL):
-        out = torch.cat([_one(q[b : b + 1], k_pages, v_pages, segment, b, scale) for b in range(B)]) if B > 1 else None
-        return (_one(q, k_pages, v_pages, segment, 0, scale) if out is None else out).reshape(B, H, V)
-    absent_BS = _absent(segment, k_pages.shape[1], q_THQ.device)
-    k, v = (_gathered(pages, segment, absent_BS) for pages in (k_pages, v_pages))
-    return functional.scaled_dot_product_attention(q, k, v, attn_mask=~absent_BS[:, None, None], scale=scale).reshape(B, H, V)
+    if B < MANY or segment.longest * N * (Q + V) * k_pages.element_size() > SMALL:
+        outputs = [_one(q[b : b + 1], k_pages, v_pages, segment, b, scale) for b in range(B)]
+        return (outputs[0] if B == 1 else torch.cat(outputs)).reshape(B, H, V)
+    absent_N, mask = _absent(segment, k_pages)
+    k, v = (_gathered(pages, segment, absent_N) for pages in (k_pages, v_pages))
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).reshape(B, H, V)
 
 
 def _one(q: Any, k_pages: Any, v_pages: Any, segment: Any, b: int, scale: float) -> Any:
@@ -30,16 +29,27 @@ def _one(q: Any, k_pages: Any, v_pages: Any, segment: Any, b: int, scale: float)
     return functional.scaled_dot_product_attention(q, k, v, scale=scale)
 
 
-def _gathered(pages: Any, segment: Any, absent_BS: Any) -> Any:
+def _gathered(pages: Any, segment: Any, absent_N: Any) -> Any:
     """[B, N, S, …]: every sequence's entries, copied; what pages hold beyond them becomes 0, because a mask does not stop a NaN."""
-    return pages[segment.table_BP].flatten(1, 2).masked_fill_(absent_BS[:, :, None, None], 0).transpose(1, 2)
+    entries = pages.index_select(0, segment.table_BP.flatten()).flatten(0, 1)
+    if absent_N is not None:
+        entries.index_fill_(0, absent_N, 0)
+    return entries.unflatten(0, (segment.table_BP.shape[0], -1))[:, : segment.longest].transpose(1, 2)
 
 
-def _absent(segment: Any, page: int, device: Any) -> Any:
-    """[B, S]: places in the pages of each sequence that hold no entry of it; made once a step."""
+def _absent(segment: Any, k_pages: Any) -> tuple[Any, Any]:
+    """Places in the gathered pages that hold no entry of their sequence, and the mask that hides them; made once a step.
+
+    (None, None) where all sequences are of one length.
+    """
+    if len(set(segment.lengths)) == 1:
+        return None, None
     if "absent" not in segment.shared:
-        lengths_B = torch.tensor(segment.lengths, device=device)
-        segment.shared["absent"] = torch.arange(segment.table_BP.shape[1] * page, device=device) >= lengths_B[:, None]
+        S = segment.table_BP.shape[1] * k_pages.shape[1]
+        absent_BS = torch.arange(S, device=k_pages.device) >= torch.tensor(segment.lengths, device=k_pages.device)[:, None]
+        hidden_BS = absent_BS[:, : segment.longest]
+        mask = torch.zeros(hidden_BS.shape, dtype=k_pages.dtype, device=k_pages.device).masked_fill_(hidden_BS, float("-inf"))
+        segment.shared["absent"] = absent_BS.flatten().nonzero().flatten(), mask[:, None, None]
     return segment.shared["absent"]
 
 

@@ -85,7 +85,8 @@ UNREAD = {
     "Inkling": Unread(
         {"model_type": "inkling_text", "hidden_size": 6144, "num_hidden_layers": 66, "vocab_size": 201024, "num_attention_heads": 64,
          "num_key_value_heads": 8, "head_dim": 128, "swa_num_key_value_heads": 16, "moe_intermediate_size": 3072, "n_routed_experts": 256,
-         "num_experts_per_tok": 6, "n_shared_experts": 2, "d_rel": 16, "rel_extent": 1024, "layer_types": (["hybrid_sliding"] * 5 + ["hybrid"]) * 11},
+         "num_experts_per_tok": 6, "n_shared_experts": 2, "d_rel": 16, "rel_extent": 1024,
+         "layer_types": (["hybrid_sliding"] * 5 + ["hybrid"]) * 11},
         975.34, f"{META}; released as 975B, 41B active"),
     "Inkling-2-Small": Unread(
         {"model_type": "inkling2_text", "hidden_size": 4608, "num_hidden_layers": 48, "vocab_size": 201024, "num_attention_heads": 48,

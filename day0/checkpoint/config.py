@@ -4,9 +4,9 @@ import builtins
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
+from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 
 REQUIRED: Any = object()
@@ -25,19 +25,22 @@ class Config:
         self.read_keys: dict[str, str] = {} if read is None else read  # dotted key → module that read it
 
     @classmethod
-    def load(cls, path: Path) -> "Config":
-        """Parse the file; `Infinity` and `NaN` literals, which some releases contain, are accepted."""
-        if not path.is_file():
-            raise Day0Error("there is no config.json", path, hint="is this the folder of a released model?")
-        if path.stat().st_size > LIMIT:
-            raise Day0Error(f"larger than {LIMIT >> 20} MiB", path, hint="this is not a model configuration")
+    def load(cls, source: Source, file: builtins.str = "config.json") -> "Config":
+        """Parse a file; `Infinity` and `NaN` literals, which some releases contain, are accepted."""
+        path = source.path(file)
         try:
-            data = json.loads(path.read_bytes())
+            text = whole(source, file, LIMIT)
+        except ValueError as error:
+            raise Day0Error(builtins.str(error), path, hint="this is not a model configuration") from None
+        if text is None:
+            raise Day0Error(f"there is no {file}", path, hint="is this the folder of a released model?")
+        try:
+            data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Day0Error(f"not valid JSON: {error}", path, hint="download the file again") from None
         if not isinstance(data, dict):
             raise Day0Error(f"expected a JSON object, found {type(data).__name__}", path, hint="download the file again")
-        return cls(data, str(path))
+        return cls(data, path)
 
     def __contains__(self, key: builtins.str) -> bool:
         return self.data.get(key) is not None
@@ -94,8 +97,7 @@ class Config:
     def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str) -> Iterator[builtins.str]:
         for key, value in data.items():
             name = prefix + key
-            opened = any(read.startswith(name + ".") for read in self.read_keys)
-            if isinstance(value, dict) and opened:
+            if isinstance(value, dict) and any(read.startswith(name + ".") for read in self.read_keys):
                 yield from self._unread(value, name + ".")
             elif name not in self.read_keys:
                 yield name

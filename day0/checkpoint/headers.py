@@ -6,15 +6,14 @@ data without holes. A shard is hostile input: whatever is wrong becomes a findin
 
 import hashlib
 import json
-import os
-import stat
 from collections import Counter
 from math import prod
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.source import Source, at
 from day0.spec.dtype import BITS
 from day0.spec.finding import Finding
 from day0.spec.format import TensorHeader
@@ -33,10 +32,27 @@ class Shard:
     file: str  #: name, relative to the folder
     size: int  #: bytes of the file
     digest: str  #: sha256 of length and header; "" when they could not be read
-    tensors: dict[str, TensorHeader]  #: those whose entry can be true
+    count: int  #: tensors whose entry can be true
     refused: frozenset[str]  #: names whose entry cannot be true
     readable: bool  #: whether there was a header at all
     findings: tuple[Finding, ...]  #: what is wrong
+
+
+@record
+class Opened(Shard):
+    """A shard with its tensors."""
+
+    tensors: dict[str, TensorHeader]  #: those whose entry can be true
+
+
+class Head(NamedTuple):
+    """The head of a file, unread."""
+
+    file: str  #: name, relative to the folder
+    size: int  #: bytes of the file
+    base: int  #: where the data begins
+    raw: bytes  #: the header
+    digest: str  #: sha256 of length and header
 
 
 class Unsound(Exception):
@@ -47,11 +63,21 @@ class Unsound(Exception):
         self.code, self.expected, self.found, self.hint = code, expected, found, hint
 
 
-def read_shard(folder: Path, file: str) -> Shard:
+def read_head(source: Source | Path, file: str) -> Head | None:
+    """The head of one file; None when it has none."""
+    reader = _Reader(file)
+    try:
+        raw = reader.head(at(source))
+    except (Unsound, OSError):
+        return None
+    return Head(file, reader.size, reader.base, raw, _digest(raw))
+
+
+def read_shard(source: Source | Path, file: str) -> Opened:
     """Read the head of one file, in two reads: length and header."""
     reader, raw, readable = _Reader(file), b"", False
     try:
-        raw = reader.head(folder / file)
+        raw = reader.head(at(source))
         entries = reader.parse(raw)
         readable = True
         reader.examine_all(entries)
@@ -60,15 +86,22 @@ def read_shard(folder: Path, file: str) -> Shard:
         reader.ledger.fail(error.code, file, expected=error.expected, found=error.found, hint=error.hint)
     except OSError as error:
         reader.ledger.fail("D0101", file, found=f"cannot be read: {error.strerror}", hint="check the file and its permissions")
-    return Shard(
+    return Opened(
         file=file,
         size=reader.size,
-        digest=hashlib.sha256(len(raw).to_bytes(8, "little") + raw).hexdigest() if raw else "",
+        digest=_digest(raw) if raw else "",
+        count=len(reader.tensors),
         tensors=reader.tensors,
         refused=frozenset(reader.refused),
         readable=readable,
         findings=tuple(reader.ledger.findings()),
     )
+
+
+def _digest(raw: bytes) -> str:
+    digest = hashlib.sha256(len(raw).to_bytes(8, "little"))
+    digest.update(raw)
+    return digest.hexdigest()
 
 
 class _Reader:
@@ -81,27 +114,24 @@ class _Reader:
         self.refused: set[str] = set()
         self.sizes: dict[tuple[Any, ...], tuple[int, tuple[int, ...]]] = {}  # (dtype, *shape) → bytes, shape
 
-    def head(self, path: Path) -> bytes:
+    def head(self, source: Source) -> bytes:
         """Bytes of the header."""
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would wait for its writer
+        size = source.size(self.file)
+        if size is None:
             raise Unsound("D0101", expected="a file", found="something that is not a regular file")
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            self.size = os.fstat(handle).st_size
-            start = os.pread(handle, 8, 0)
-            length = int.from_bytes(start, "little")
-            if len(start) < 8:
-                raise Unsound("D0101", expected="8 bytes of header length", found=f"the file has {self.size} bytes")
-            if length == 0:
-                found = "header length is 0: the head of the file is zero-filled, this copy is damaged"
-                raise Unsound("D0101", expected="a header", found=found)
-            if length > min(LIMIT, self.size - 8):
-                expected = f"at most {min(LIMIT, self.size - 8)} bytes of header"
-                raise Unsound("D0102", expected=expected, found=f"header length {length} in a file of {self.size} bytes")
-            self.base = 8 + length
-            return os.pread(handle, length, 8)
-        finally:
-            os.close(handle)
+        self.size = size
+        start = source.read(self.file, 0, 8)
+        length = int.from_bytes(start, "little")
+        if len(start) < 8:
+            raise Unsound("D0101", expected="8 bytes of header length", found=f"the file has {size} bytes")
+        if length == 0:
+            found = "header length is 0: the head of the file is zero-filled, this copy is damaged"
+            raise Unsound("D0101", expected="a header", found=found)
+        if length > min(LIMIT, size - 8):
+            expected = f"at most {min(LIMIT, size - 8)} bytes of header"
+            raise Unsound("D0102", expected=expected, found=f"header length {length} in a file of {size} bytes")
+        self.base = 8 + length
+        return source.read(self.file, 8, length)
 
     def parse(self, raw: bytes) -> dict[str, Any]:
         """Entries by name, without the metadata."""
@@ -219,6 +249,15 @@ class _Reader:
         self.refused.add(header.name)
         expected = f"bytes inside {self.file} of {self.size} bytes"
         self.ledger.fail("D0109", header.name, expected=expected, found=f"bytes {header.start} to {header.end}", hint=DAMAGED)
+
+
+def bytes_of(dtype: str, shape: tuple[int, ...]) -> int | None:
+    """Bytes of a tensor whose rows are whole bytes; None for any other, and for a type that is not known."""
+    bits = BITS.get(dtype)
+    if bits is None or len(shape) > RANK or max(shape, default=0).bit_length() > 63 or (bits < 8 and shape and shape[-1] * bits % 8):
+        return None
+    size, rest = divmod(prod(shape) * bits, 8)
+    return None if rest else size
 
 
 def _no_float(text: str) -> Any:

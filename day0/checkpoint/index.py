@@ -3,11 +3,16 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any
 
+from day0.checkpoint import directory
 from day0.checkpoint.bytes import same
-from day0.checkpoint.headers import Shard
+from day0.checkpoint.directory import Directory
+from day0.checkpoint.headers import Opened, Shard
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 from day0.spec.format import TensorHeader
 from day0.spec.record import record
@@ -26,18 +31,18 @@ class Index:
     weight_map: Mapping[str, str]  #: tensor → file name
     total_size: int | None  #: bytes of all tensors; None when not said
     files: tuple[str, ...]  #: file names, in alphabetical order
+    digest: str  #: sha256 of the index itself
+    bytes: int  #: of the index itself
 
 
-def read_index(folder: Path, ledger: Ledger) -> Index | None:
-    """The index of a folder; None when there is none, or none that can be read (a finding)."""
-    path = folder / NAME
-    if not path.is_file():
-        return None
+def read_index(source: Source, ledger: Ledger) -> Index | None:
+    """The index of a release; None when there is none, or none that can be read (a finding)."""
     try:
-        if path.stat().st_size > LIMIT:
-            raise ValueError(f"larger than {LIMIT >> 20} MiB")
-        data = json.loads(path.read_bytes())
-        files = sorted(set(data["weight_map"].values()))
+        text = whole(source, NAME, LIMIT)
+        if text is None:
+            return None
+        weight_map, data = directory.read(text) or _parsed(text)
+        files = weight_map.files if isinstance(weight_map, Directory) else sorted(set(weight_map.values()))
         if not all(_inside(file) for file in files):
             raise ValueError("weight_map names a file outside the folder")
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
@@ -46,7 +51,13 @@ def read_index(folder: Path, ledger: Ledger) -> Index | None:
         return None
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return Index(weight_map=data["weight_map"], total_size=total if type(total) is int else None, files=tuple(files))
+    total = total if type(total) is int else None
+    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=sha256(text).hexdigest(), bytes=len(text))
+
+
+def _parsed(text: bytes) -> tuple[Mapping[str, str], dict[str, Any]]:
+    data = json.loads(text)
+    return data["weight_map"], data
 
 
 def _inside(file: object) -> bool:
@@ -56,25 +67,23 @@ def _inside(file: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
-def merge(folder: Path, index: Index | None, shards: Mapping[str, Shard], ledger: Ledger) -> dict[str, TensorHeader]:
+def merge(source: Source, index: Index | None, shards: Mapping[str, Opened], ledger: Ledger) -> dict[str, TensorHeader]:
     """Every tensor once, from the shard that the index names; what is in two shards is a finding."""
     headers: dict[str, TensorHeader] = {}
     for shard in shards.values():
         headers.update(shard.tensors)
-    if len(headers) == sum(len(shard.tensors) for shard in shards.values()):
-        return headers
     times = Counter(name for shard in shards.values() for name in shard.tensors)
     for name in (name for name, count in times.items() if count > 1):
         copies = [shard.tensors[name] for shard in shards.values() if name in shard.tensors]
         picked = index.weight_map.get(name) if index else None
         headers[name] = next((copy for copy in copies if copy.file == picked), copies[-1])
-        _tell_duplicate(folder, copies, picked, ledger)
+        _tell_duplicate(source, copies, picked, ledger)
     return headers
 
 
-def _tell_duplicate(folder: Path, copies: list[TensorHeader], picked: str | None, ledger: Ledger) -> None:
+def _tell_duplicate(source: Source, copies: list[TensorHeader], picked: str | None, ledger: Ledger) -> None:
     try:
-        equal = all(same(folder, copies[0], copy, COMPARED) for copy in copies[1:])
+        equal = all(same(source.folder, copies[0], copy, COMPARED) for copy in copies[1:])
         bytes = "their bytes are equal" if equal else "their bytes differ"
     except Day0Error:
         equal, bytes = False, "their bytes cannot be compared"
@@ -86,7 +95,8 @@ def _tell_duplicate(folder: Path, copies: list[TensorHeader], picked: str | None
 
 def compare(index: Index, shards: Mapping[str, Shard], headers: Mapping[str, TensorHeader], ledger: Ledger) -> None:
     """Index and headers, both ways. A tensor of a shard that is absent or unreadable is told with its shard."""
-    if index.weight_map == {name: header.file for name, header in headers.items()}:
+    said = index.weight_map
+    if said.agrees(headers) if isinstance(said, Directory) else said == {name: header.file for name, header in headers.items()}:
         return
     lost = {file for file in index.files if file not in shards or not shards[file].readable}
     refused = {name for shard in shards.values() for name in shard.refused}

@@ -9,6 +9,7 @@ from day0.spec.record import record
 STACK = re.compile(r"(?:.*?\.)?(?:layers|h|blocks|layer)(?=\.\*\.)")
 TOWER = re.compile(r"(?:^|[._])(vision|visual|vit|audio|image|video|mm|multi_modal|multimodal|patch)(?=[._]|$)")
 PREDICTION = re.compile(r"(?:^|\.)(?:mtp|nextn|eagle|draft)")
+DIGITS = 9  # that a layer's number has fewer than
 MARKS = ("enorm", "hnorm", "eh_proj", "shared_head")  # tensors that only prediction layers have
 
 
@@ -53,5 +54,7 @@ def _rows(prefix: str, found: Mapping[str, list[str]]) -> dict[int, dict[str, li
     start = len(prefix) + 1
     for within, names in found.items():
         for name in names:
-            rows.setdefault(int(name[start : name.index(".", start)]), {}).setdefault(within, []).append(name)
+            number = name[start : name.index(".", start)]
+            if len(number) < DIGITS:
+                rows.setdefault(int(number), {}).setdefault(within, []).append(name)
     return dict(sorted(rows.items()))

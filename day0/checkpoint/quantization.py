@@ -1,23 +1,23 @@
 """What a release says about its own quantisation; a hint, since tensors decide."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from day0.checkpoint.config import Config
+from day0.checkpoint.source import Source
 
 SIDECAR = "hf_quant_config.json"  # written by NVIDIA ModelOpt beside config.json or instead of an entry in it
 INNER = ("text_config", "llm_config", "language_config")
 
 
-def stated(config: Config, folder: Path) -> Mapping[str, Any]:
+def stated(config: Config, source: Source) -> Mapping[str, Any]:
     """`quantization_config` of the model or of its text part, else the content of hf_quant_config.json; reading it here books no key."""
     for data in (config.data, *(config.data.get(key) for key in INNER)):
         found = data.get("quantization_config") if isinstance(data, Mapping) else None
         if isinstance(found, Mapping):
             return found
-    if (folder / SIDECAR).is_file():
-        found = Config.load(folder / SIDECAR).data.get("quantization")
+    if source.size(SIDECAR) is not None:
+        found = Config.load(source, SIDECAR).data.get("quantization")
         return found if isinstance(found, Mapping) else {}
     return {}
 

@@ -18,6 +18,8 @@ def read_rope(
     """
     if stretch is None:
         stretch = config.sub("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+        _agree(stretch, config, "rope_theta")
+        _agree(stretch, config, "partial_rotary_factor")
     base = stretch.float("rope_theta", None) or config.float("rope_theta", theta)
     outer = config.float("partial_rotary_factor", partial)
     share = stretch.float("partial_rotary_factor", None) or outer
@@ -31,6 +33,14 @@ def read_rope(
     if reader is None:
         raise Day0Error(f"rope_type {rule!r} is not supported", config.path, hint=f"supported: {', '.join(_STRETCHES)}")
     return Rope(dim=dim, theta=base, interleaved=interleaved, **reader(stretch, config))
+
+
+def _agree(stretch: Config, config: Config, key: str) -> None:
+    """A value that stands in both places is the same in both."""
+    inner, outer = stretch.float(key, None), config.float(key, None)
+    if inner is not None and outer is not None and inner != outer:
+        problem = f"{config.prefix}{key} is {outer:.8g}, {stretch.prefix}{key} is {inner:.8g}"
+        raise Day0Error(problem, config.path, hint="look up which of the two the model's own code reads, and take the other out")
 
 
 def stretch_of(config: Config, kind: str) -> Config | None:

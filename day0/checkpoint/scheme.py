@@ -10,6 +10,7 @@ MODELOPT = {
     "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "W4A8_NVFP4_FP8": "nvfp4", "MXFP4": "mxfp4", "W4A8_MXFP4_FP8": "mxfp4", "MXFP8": "mxfp8",
     "FP8": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "FP8_PB_WO": "fp8_block",
 }  # fmt: skip
+NOTHING = r"(?!)"  # matches nothing
 GROUPS = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "int4": 128, "gptq": 128, "awq": 128}  # inputs that share a scale, unless it is said
 USUAL = (128, 128)  # block of fp8, unless it is said
 
@@ -75,13 +76,18 @@ def matcher(entry: str) -> Any:
     """Whether an entry of a list of modules speaks of a module: `re:` a regular expression, `*` a pattern, else its name or its last words."""
     if entry.startswith("re:"):
         try:
-            return re.compile(entry[3:]).match
+            return re.compile(entry[3:] if plain(entry) else NOTHING).match
         except re.error:
             return lambda _name: False
     if "*" in entry:
         patterns = (entry, f"{entry}.*")
         return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
     return lambda name: f".{entry}." in f".{name}."
+
+
+def plain(pattern: str) -> bool:
+    """Whether an expression is matched in a time that does not explode: few repetitions, none of a group."""
+    return len(pattern) < 1000 and not re.search(r"\)[*+{]", pattern) and len(re.findall(r"[*+{]", pattern)) <= 6
 
 
 def _compressed(group: Mapping[str, Any], said: Mapping[str, Any]) -> Packing:

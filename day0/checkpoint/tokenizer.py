@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from day0.checkpoint.source import Source, whole
 from day0.spec.record import record
 
 FAST = "tokenizer.json"
@@ -23,15 +23,15 @@ class TokenizerFacts:
     highest: int | None  #: highest token id that is known
 
 
-def read_tokenizer(folder: Path) -> TokenizerFacts | None:
-    """None when the folder has no tokenizer."""
-    added = _json(folder / SETTINGS).get("added_tokens_decoder")
+def read_tokenizer(source: Source) -> TokenizerFacts | None:
+    """None when the release has no tokenizer."""
+    added = _json(source, SETTINGS).get("added_tokens_decoder")
     ids = {int(key) for key in added if key.isdecimal()} if isinstance(added, dict) else set()
-    if (folder / FAST).is_file():
-        ids |= set(_ids(_json(folder / FAST)))
+    if source.size(FAST) is not None:
+        ids |= set(_ids(_json(source, FAST)))
         return TokenizerFacts(file=FAST, tokens=len(ids), highest=max(ids, default=None))
     for name in OTHER:
-        if (folder / name).is_file():
+        if source.size(name) is not None:
             return TokenizerFacts(file=name, tokens=None, highest=max(ids, default=None))
     return None
 
@@ -49,14 +49,13 @@ def _ids(data: dict[str, Any]) -> Iterator[int]:
             yield token["id"]
 
 
-def templates(folder: Path) -> dict[str, str]:
+def templates(source: Source) -> dict[str, str]:
     """File → chat template, the one that counts first."""
     found: dict[str, str] = {}
-    path = folder / TEMPLATE
-    if path.is_file() and path.stat().st_size <= LIMIT:
-        found[TEMPLATE] = path.read_text(encoding="utf-8", errors="replace")
+    if (source.size(TEMPLATE) or 0) <= LIMIT and (text := whole(source, TEMPLATE, LIMIT)) is not None:
+        found[TEMPLATE] = text.decode(errors="replace")
     for name in ("chat_template.json", SETTINGS):
-        value = _json(folder / name).get("chat_template")
+        value = _json(source, name).get("chat_template")
         if isinstance(value, list):
             value = next((entry.get("template") for entry in value if isinstance(entry, dict) and entry.get("name") == "default"), None)
         if isinstance(value, str):
@@ -64,10 +63,10 @@ def templates(folder: Path) -> dict[str, str]:
     return found
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(source: Source, file: str) -> dict[str, Any]:
     """The object in a file; empty when there is none: whoever uses the file says what is wrong with it."""
     try:
-        data = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= LIMIT else {}
+        data = json.loads(whole(source, file, LIMIT) or b"{}")
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

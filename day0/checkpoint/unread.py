@@ -35,9 +35,9 @@ def unread(checkpoint: Checkpoint) -> list[Unread]:
 
 
 def _left(checkpoint: Checkpoint) -> Iterator[Unread]:
-    stored = checkpoint.stored.values()
-    if sum(len(weight.parts) for weight in stored) == len(checkpoint.headers):
+    if checkpoint.all_read:
         return
+    stored = checkpoint.stored.values()
     taken = {part.name for weight in stored for part in weight.parts.values()}
     used = {weight.format: weight.block for weight in stored}
     config: Mapping[str, Any] = checkpoint.quantization

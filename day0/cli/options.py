@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the released model.")]
+ReleaseArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the release, hf://owner/name[@revision], or https://…")]
 OptionalModel = Annotated[Path | None, typer.Argument(metavar="[MODEL]", help="Folder of the model; default: the last one.")]
 ModelOption = Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Folder of the model; default: the last one.")]
 Machine = Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Machine profile, or a YAML file; default: this machine.")]

@@ -85,8 +85,21 @@ class Feed:
         if group == ENDS:
             self._model.tie_weights()
         else:
+            self._recompute(self._layers[group])
             self._without_bias(self._layers[group])
         self._require(group)
+
+    def _recompute(self, layer: nn.Module) -> None:
+        """Buffers that the release leaves out, and that the class computes by itself."""
+        for module in layer.modules():
+            own = {name: buffer for name, buffer in module.named_buffers(recurse=False) if buffer.is_meta}
+            if own and not module._parameters:
+                for name, buffer in own.items():
+                    setattr(module, name, torch.full_like(buffer, torch.nan, device=self._device))
+                self._model._init_weights(module)
+                for name in own:
+                    if getattr(module, name).isnan().any():
+                        setattr(module, name, own[name])
 
     def _without_bias(self, layer: nn.Module) -> None:
         """A correction that the class always has and the release does not store adds nothing."""

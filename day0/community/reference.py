@@ -159,13 +159,10 @@ class Reference:
         return torch.tensor([list(ids)], dtype=torch.int64, device=self.device)
 
     def _dummy(self, hidden_TD: Tensor, start: int, ids: Sequence[int] | None = None) -> dict[str, Tensor]:
-        """Inputs that only give the decoder the length and the positions, and token ids where there are any."""
+        """Inputs that only give the decoder the length and the positions, and token ids where they matter."""
         tokens = hidden_TD.shape[0]
-        width = self.model.config.get_text_config().hidden_size
         positions = torch.arange(start, start + tokens, device=self.device)
-        if ids is not None:
-            return {"input_ids": self._ids(ids), "position_ids": positions[None]}
-        return {"inputs_embeds": torch.zeros(1, tokens, width, dtype=self.dtype, device=self.device), "position_ids": positions[None]}
+        return {"input_ids": self._ids([0] * tokens if ids is None else ids), "position_ids": positions[None]}
 
     @contextmanager
     def _only(

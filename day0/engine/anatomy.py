@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from math import prod
 
+from day0.checkpoint.banks import alike
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.release import Located, Release
 from day0.engine.specs import layer_specs, specs
@@ -38,7 +39,7 @@ def roles(release: Release) -> dict[str, str]:
     found: dict[str, str] = {}
     for located in release.tensors.values():
         role = located.spec.role
-        for _, piece in located.pieces:
+        for piece, _ in located.alike:
             found.setdefault(piece.name, role)
     apart = [("prediction", release.prediction), *(("towers", names) for names in release.towers.values()), ("unclaimed", release.unclaimed)]
     for place, names in apart:
@@ -50,13 +51,12 @@ def roles(release: Release) -> dict[str, str]:
 def cells(checkpoint: Checkpoint, roles: Mapping[str, str], otherwise: str) -> list[ByteCell]:
     """Bytes by role, format and number type, every tensor once; `otherwise` is the role of weights that have none."""
     held: Counter[tuple[str, str, str]] = Counter()
-    for name, weight in checkpoint.stored.items():
-        role, form = roles.get(name, otherwise), weight.format
+    for name, weight, times in alike(checkpoint.stored):
         for part in weight.parts.values():
-            held[role, form, part.dtype] += part.end - part.start
-    if sum(len(weight.parts) for weight in checkpoint.stored.values()) < len(checkpoint.headers):
-        for header in checkpoint.headers.values():
-            held["unread", "unread", header.dtype] += header.bytes
+            held[roles.get(name, otherwise), weight.format, part.dtype] += part.bytes * times
+    if not checkpoint.all_read:
+        for _, header, times in alike(checkpoint.headers):
+            held["unread", "unread", header.dtype] += header.bytes * times
         for (_, form, dtype), size in [*held.items()]:
             held["unread", "unread", dtype] -= size if form != "unread" else 0
     return [ByteCell(role=role, format=form, dtype=dtype, bytes=size) for (role, form, dtype), size in held.most_common() if size]
@@ -69,7 +69,7 @@ def layers(release: Release) -> list[LayerRow]:
 
 def _row(layer: Layer, kind: str, release: Release) -> LayerRow:
     weights = [spec for _, spec in layer_specs(layer, release.model.hidden)]
-    pieces = {piece.name: piece for located in _located(layer, release) for _, piece in located.pieces}
+    pieces = {piece.name: (piece, times) for located in _located(layer, release) for piece, times in located.alike}
     return LayerRow(
         index=layer.index,
         kind=kind,
@@ -78,8 +78,8 @@ def _row(layer: Layer, kind: str, release: Release) -> LayerRow:
         residual=_kind(layer.residual),
         parameters=sum(spec.count for spec in weights),
         active=sum(spec.active for spec in weights),
-        bytes=sum(piece.bytes for piece in pieces.values()),
-        formats=sorted({piece.format for piece in pieces.values()}),
+        bytes=sum(piece.bytes * times for piece, times in pieces.values()),
+        formats=sorted({piece.format for piece, _ in pieces.values()}),
         experts=getattr(layer.ffn, "experts", None),
         top_k=getattr(layer.ffn, "top_k", None),
     )

@@ -56,7 +56,7 @@ class Forward:
 
 def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor]) -> dict[Rope, Turn]:
     """Angles of every position, for each rope with its radians a token [R]."""
-    return {rope: Turn.of(positions_T, frequencies_R, rope.attention_factor) for rope, frequencies_R in frequencies.items()}
+    return {rope: Turn.of(positions_T, frequencies_A, rope.attention_factor) for rope, frequencies_A in frequencies.items()}
 
 
 def frequencies(model: Model, device: torch.device) -> dict[Rope, Tensor]:

@@ -17,6 +17,7 @@ from day0.spec.names import Names
 from day0.spec.record import record
 from day0.spec.registry import families, parts
 
+MOST_LAYERS = 10_000
 STAND_INS: Mapping[type, Any] = {int: 1, float: 1.0, bool: False, str: "", list: [], dict: {}}
 
 
@@ -75,9 +76,20 @@ def nearest(checkpoint: Checkpoint) -> Likeness | None:
     samples = {kind: names[0] for kind, names in kinds(checkpoint.stored).items()}
     whole = checkpoint.config.data
     readings = [whole] if (inner := Words.of(whole).data) is whole else [whole, inner]  # the language model may lie under a key of its own
+    readings = [data for data in readings if absurd(data) is None]
     found = [likeness(name, family, checkpoint, samples, data) for name, family in families().items() for data in readings]
     found = [one for one in found if one.claimed or (checkpoint.config_alone and one.read)]
     return max(found, key=lambda one: one.score) if found else None
+
+
+def absurd(data: Mapping[str, Any]) -> tuple[str, float] | None:
+    """A number of layers that no release has, with its key."""
+    for nested in (data, data.get("text_config")):
+        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
+            count = nested.get(key) if isinstance(nested, dict) else None
+            if isinstance(count, int | float) and count > MOST_LAYERS:
+                return key, count
+    return None
 
 
 def advice(checkpoint: Checkpoint) -> str:
@@ -85,7 +97,7 @@ def advice(checkpoint: Checkpoint) -> str:
     best = nearest(checkpoint)
     if best is None:
         return "no known family has such tensor names; see docs/adapt-a-new-family.md"
-    return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.folder}` drafts one for it"
+    return f"closest known family: {best}; `day0 new family NAME --from {checkpoint.source.where}` drafts one for it"
 
 
 def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str], data: Mapping[str, Any]) -> Likeness:

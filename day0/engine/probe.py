@@ -98,8 +98,8 @@ class Probe:
 
     @torch.inference_mode()
     def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
-        """Float32 logits [T, W] of the stream that left the last layer."""
-        self._judge = judge
+        """Float32 logits [T, W] of the stream that left the last layer; no layer's weights are held beside the head's rows."""
+        self._judge, self._loaded = judge, None
         model, ends = self.release.model, self.release.ends()
         bound = self._ends("prefill")
         name = "embed" if model.tied else "head"
@@ -175,9 +175,9 @@ class Probe:
         return closed
 
     def rotary(self, rope: Rope, positions_T: Tensor) -> tuple[Tensor, Tensor]:
-        """The engine's cosines and sines [T, R] at given positions."""
+        """The engine's cosines and sines [T, A] at given positions."""
         found = turn(positions_T.to(self.device), {rope: self._frequencies[rope]})[rope]
-        return found.cos_TR, found.sin_TR
+        return found.cos_TA, found.sin_TA
 
     def _step(self, state: State, sequence: StateSequence, start: int, ids: list[int]) -> Step:
         count = len(ids)
@@ -189,6 +189,7 @@ class Probe:
 
     def _weights(self, index: int) -> Any:
         if self._loaded is None or self._loaded[0] != index:
+            self._loaded = None  # before the next one is read, not after
             self._loaded = (index, self._load(self.release.layer(index)))
         return self._loaded[1]
 

@@ -1,24 +1,25 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.declared import declare
-from day0.engine.nearest import advice
+from day0.engine.nearest import MOST_LAYERS, absurd, advice
+from day0.engine.pieces import Pieces, Source, weights
+from day0.engine.pruned import with_own_experts
 from day0.engine.specs import end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.format import Stored
 from day0.spec.model import Model, TensorSpec
-from day0.spec.names import Piece
+from day0.spec.names import Piece, numbers
 from day0.spec.record import record
 from day0.spec.registry import families
-
-MOST_LAYERS = 10_000
 
 
 @record
@@ -27,12 +28,17 @@ class Located:
 
     name: str  #: canonical, "layers.3.ffn.experts.gate"
     spec: TensorSpec  #: what it must be
-    pieces: tuple[tuple[Piece, Stored], ...]  #: one, or one for each expert in order
+    pieces: Sequence[tuple[Piece, Stored]]  #: one, or one for each expert in order
+
+    @property
+    def alike(self) -> list[tuple[Stored, int]]:
+        """The checkpoint weights that it is read from: the first of each kind, and how many are alike."""
+        return self.pieces.alike() if isinstance(self.pieces, Pieces) else [(stored, 1) for _, stored in self.pieces]
 
     @property
     def format(self) -> str:
         """Format of its pieces, "mixed" when they differ."""
-        kinds = {stored.format for _, stored in self.pieces}
+        kinds = {stored.format for stored, _ in self.alike}
         return kinds.pop() if len(kinds) == 1 else "mixed"
 
     @property
@@ -50,8 +56,9 @@ class Located:
     @property
     def odd(self) -> Stored | None:
         """The first piece that is not stored as the first one is."""
+        kinds = {_layout(stored) for stored, _ in self.alike}
         first = _layout(self.pieces[0][1])
-        return next((stored for _, stored in self.pieces[1:] if _layout(stored) != first), None)
+        return next((stored for _, stored in self.pieces if _layout(stored) != first), None) if len(kinds) > 1 else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,9 +86,9 @@ class Release:
     def __init__(self, checkpoint: Checkpoint, family: Family, model: Model) -> None:
         self.checkpoint, self.family = checkpoint, family
         self.model = family.fit(model, checkpoint.stored) if family.fit else model
-        self.folder: Path = checkpoint.folder
-        self.name = checkpoint.folder.resolve().name
+        self.where, self.name = checkpoint.source.where, checkpoint.source.name
         self.tensors: dict[str, Located] = {}
+        self.pruned: dict[int, int] = {}  # layer whose tensors hold another number of experts → the number that the configuration says
         self.missing: list[str] = []  # canonical names that no checkpoint tensor gives
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
         self.towers: dict[str, list[str]] = {tower.name: [] for tower in self.model.towers}  # checkpoint names of each tower
@@ -89,9 +96,9 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, folder: Path) -> "Release":
+    def open(cls, place: Path | str) -> "Release":
         """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        return cls.of(Checkpoint.open(folder))
+        return cls.of(Checkpoint.open(place))
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Release":
@@ -101,6 +108,11 @@ class Release:
         if checkpoint.config_alone:
             checkpoint, family = declare(checkpoint, family, model)
         return cls(checkpoint, family, model)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the weights; Day0Error where they are not on this machine."""
+        return self.checkpoint.folder
 
     def layer(self, index: int) -> dict[str, Located]:
         """Weights of one layer, by their name within it ("mixer.q")."""
@@ -115,7 +127,7 @@ class Release:
         self.checkpoint.require_sound()
         if self.missing:
             more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.folder, hint="run `day0 inspect` on it")
+            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.where, hint="run `day0 inspect` on it")
         for name, located in self.tensors.items():
             if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
@@ -124,26 +136,42 @@ class Release:
                 raise Day0Error(f"weight {name} should be {expected}, found {found}", source, hint="run `day0 inspect` on it")
             if located.odd is not None:
                 problem = f"weight {name}: {located.odd.name} is not stored as {located.pieces[0][1].name} is"
-                raise Day0Error(problem, self.folder, hint="run `day0 inspect` on it")
+                raise Day0Error(problem, self.where, hint="run `day0 inspect` on it")
 
     def _locate(self) -> None:
+        found = self._claim()
+        self.model, self.pruned = with_own_experts(self.model, found)
+        for name, spec in specs(self.model):
+            pieces = Pieces(found.pop(name, ()))
+            if not pieces or (pieces[0][0].expert is not None and pieces.experts() != list(range(spec.shape[0]))):
+                self.missing.append(name)
+            if pieces:
+                self.tensors[name] = Located(name=name, spec=spec, pieces=pieces)
+        left = {source.weights.first.name: source for sources in found.values() for source in sources}
+        used = {first.name for located in self.tensors.values() for first, _ in located.alike} if left else set()
+        self.unclaimed += sorted(name for first, source in left.items() if first not in used for name in source.weights.names())
+
+    def _claim(self) -> dict[str, list[Source]]:
+        """Canonical name → what it comes from; fills `unclaimed` and what is apart."""
         apart = [(tower.prefixes, self.towers[tower.name]) for tower in self.model.towers]
         if self.model.prediction:
             apart.append((self.model.prediction.prefixes, self.prediction))
-        unused = [re.compile(pattern) for pattern in self.model.unused]
-        names: list[str] = []
-        for name in self.checkpoint.stored:
-            next((group for prefixes, group in apart if name.startswith(prefixes)), names).append(name)
-        wanted = (name for name in names if not any(pattern.search(name) for pattern in unused))
-        found, self.unclaimed = self.family.names.resolve(wanted)
-        for name, spec in specs(self.model):
-            pieces = found.pop(name, [])
-            if not pieces or (pieces[0].expert is not None and [p.expert for p in pieces] != list(range(spec.shape[0]))):
-                self.missing.append(name)
-            if pieces:
-                self.tensors[name] = Located(name=name, spec=spec, pieces=tuple((p, self.checkpoint.stored[p.source]) for p in pieces))
-        used = {piece.source for located in self.tensors.values() for piece, _ in located.pieces}
-        self.unclaimed += sorted({piece.source for pieces in found.values() for piece in pieces} - used)
+        unused, match = [re.compile(pattern) for pattern in self.model.unused], self.family.names.matcher()
+        written = self.family.names.numbers | numbers(*self.model.unused, *(prefix for prefixes, _ in apart for prefix in prefixes))
+        found: dict[str, list[Source]] = {}
+        for some in weights(self.checkpoint.stored, written):
+            name = some.first.name
+            group = next((group for prefixes, group in apart if name.startswith(prefixes)), None)
+            if group is not None:
+                group.extend(some.names())
+            elif not any(pattern.search(name) for pattern in unused):
+                for one in some.by_expert(match):
+                    claimed = match(one.first.name)
+                    if claimed is None:
+                        self.unclaimed.extend(one.names())
+                    for target, piece in claimed or ():
+                        found.setdefault(target, []).append(Source(piece, one))
+        return found
 
 
 def _layout(stored: Stored) -> tuple[object, ...]:
@@ -159,19 +187,35 @@ def recognise(config: Config, checkpoint: Checkpoint | None = None) -> tuple[str
     _refuse_absurd(config)
     for name, family in families().items():
         if kind in family.recognises:
-            return name, family
+            return name, replace(family, read=_located(family.read, name))
     known = sorted(k for _, family in families().items() for k in family.recognises)
     hint = advice(checkpoint) if checkpoint else f"known: {', '.join(known)}"
     raise Day0Error(f"no family reads model_type {kind!r}", config.path, hint=hint)
 
 
+def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config], Model]:
+    """`read` that fails with a Day0Error alone: sizes of nought or beyond all bounds are found by the arithmetic that they spoil."""
+
+    def careful(config: Config) -> Model:
+        try:
+            model = read(config)
+            negative = next((f"{name} {list(spec.shape)}" for name, spec in specs(model) if min(spec.shape, default=0) < 0), None)
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+            problem = f"{family} cannot make sense of the configuration: {type(error).__name__} {error}"[:200]
+            raise Day0Error(problem, config.path, hint="a value in it is not of the kind or size that the family expects") from error
+        if negative:
+            raise Day0Error(f"{family} makes a weight {negative} of the configuration", config.path, hint="a number in it is negative")
+        return model
+
+    return careful
+
+
 def _refuse_absurd(config: Config) -> None:
     """A layer is a record in memory: a number of them that no release has is an error before they are made."""
-    for nested in (config.data, config.data.get("text_config")):
-        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
-            count = nested.get(key) if isinstance(nested, dict) else None
-            if isinstance(count, int | float) and count > MOST_LAYERS:
-                raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
+    found = absurd(config.data)
+    if found is not None:
+        key, count = found
+        raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
 
 
 def _names(index: int, model: Model) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from day0.checkpoint.config import Config
@@ -10,7 +11,7 @@ from day0.spec.family import Family
 from day0.spec.model import Model
 from day0.spec.reports.inspect import Scalar
 
-MOST = 400  # keys that are tried
+MOST = 40_000  # layers that are read in all, over all keys that are tried
 Path = tuple[str, ...]
 Figures = Mapping[str, Mapping[str, Scalar]]  # kind of layer, or "" for the whole model → figure → value
 
@@ -22,7 +23,7 @@ def sources(family: Family, config: Config, model: Model) -> dict[str, dict[str,
         first.setdefault(name, place)
     before = _figures(model, first)
     found: dict[str, dict[str, list[str]]] = {name: {} for name in before}
-    for path, value in _tried(config.data, model.read_keys):
+    for path, value in islice(_tried(config.data, model.read_keys), max(1, MOST // len(model.layers))):
         changed = _read(family, _with(config.data, path, value))
         for name, values in _figures(changed, first).items() if changed else ():
             for figure in _moved(before[name], values):
@@ -51,10 +52,8 @@ def _figures(model: Model, places: Mapping[str, int]) -> Figures:
 
 def _tried(data: Mapping[str, Any], read: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
     """(path, another value) of what somebody read: a number is doubled, which keeps what divides it, a list turned by one place."""
-    count = 0
     for path, value in _leaves(data, ()):
-        if count < MOST and (".".join(path) in read or path[0] in read):
-            count += 1
+        if ".".join(path) in read or path[0] in read:
             yield path, value[1:] + value[:1] if isinstance(value, list) else not value if isinstance(value, bool) else value * 2
 
 

@@ -98,6 +98,8 @@ def mixer(index: int, kind: str, words: Words) -> PartSpec | None:
     if words.int("kv_lora_rank"):
         return latent(index, words, heads)
     dim = words.int("head_dim", words.int("hidden") // heads)
+    if not dim:
+        return None
     window = words.int("window") if any(word in kind for word in WINDOWED) else None
     kv, value = words.int("kv_heads", heads), words.int("v_head_dim", dim)
     return Gqa(heads=heads, kv_heads=kv, qk_dim=dim, v_dim=value, scale=dim**-0.5, rope=None, window=window)

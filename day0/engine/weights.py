@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint, loading
+from day0.engine.heap import use_huge_pages
 from day0.engine.release import Located, Release
 from day0.spec.errors import Day0Error
 from day0.spec.lazy import torch_dtype
@@ -43,14 +44,15 @@ class Resident:
     def __init__(self, release: Release, dtype: str, device: torch.device, progress: Progress = silent) -> None:
         layers = range(len(release.model.layers))
         groups = [release.layer(i) for i in layers] + [release.ends()]
+        layouts = [footprint.buffer(group, dtype) for group in groups]
+        buffers = [_allocate(layout.bytes, device) for layout in layouts]
+        use_huge_pages(buffers)
         self._groups = []
-        sizes = []
-        for done, group in enumerate(groups):
+        for done, (group, layout, buffer) in enumerate(zip(groups, layouts, buffers, strict=True)):
             progress("reading weights", done, len(groups))
-            layout = footprint.buffer(group, dtype)
-            self._groups.append(load(release, group, layout, _allocate(layout.bytes, device), dtype))
-            sizes.append(layout.bytes)
+            self._groups.append(load(release, group, layout, buffer, dtype))
         progress("reading weights", len(groups), len(groups))
+        sizes = [layout.bytes for layout in layouts]
         self.bytes = {"layers": sum(sizes[:-1]), "ends": sizes[-1]}
         self.ends = self._groups.pop()
         self._head = self.ends.embed if release.model.tied else self.ends.head

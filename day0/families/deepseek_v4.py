@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
-from day0.checkpoint.decoder import decoder, rms_norm
+from day0.checkpoint.decoder import decoder, per_layer, rms_norm
 from day0.checkpoint.rope import read_rope
 from day0.parts.compressed_attention import CompressedAttention, EntryIndexer
 from day0.parts.hyper_connection import HyperConnection, HyperHead
@@ -63,18 +63,15 @@ def read_attention(config: Config, norm: Norm) -> Iterator[CompressedAttention]:
 
 def read_runs(config: Config) -> Iterator[tuple[int, bool]]:
     """For each layer the tokens of an entry, 0 where there are none, and whether entries overlap and are chosen."""
-    count, kinds = config.int("num_hidden_layers"), config.list("layer_types", None)
+    kinds = config.list("layer_types", None)
     ratios = config.list("compress_ratios", None)  # one more for each prediction layer
     if kinds is None and ratios is None:
         raise Day0Error("key compress_ratios is missing", config.path, hint="it says how each layer attends")
     rates = config.sub("compress_rates")
-    for kind in kinds[:count] if kinds else ():
-        every = KINDS.get(kind)
-        if every is None:
-            raise Day0Error(f"layer type {kind!r} is not known", config.path, hint=f"known: {', '.join(KINDS)}")
-        yield rates.int(kind, every) if every else 0, every == SPARSE
-    for every in ratios[:count] if ratios and not kinds else ():
-        yield every, every == SPARSE
+    for kind in per_layer(config, "layer_types", kinds, KINDS) if kinds else ():
+        yield rates.int(kind, KINDS[kind]) if KINDS[kind] else 0, KINDS[kind] == SPARSE
+    for every in per_layer(config, "compress_ratios", ratios, ratios) if ratios and not kinds else ():
+        yield int(every), int(every) == SPARSE
 
 
 def read_ropes(config: Config, dim: int, rotary: int) -> tuple[Rope, Rope]:
@@ -114,14 +111,10 @@ HYPER = {
 NAMES = Names(
     layer="layers.{i}.",
     tensors={
-        "attn.wq_a": "mixer.q_a",
+        **{f"attn.w{name}": f"mixer.{name}" for name in ("q_a", "q_b", "kv", "o_a", "o_b")},
         "attn.q_norm": "mixer.q_a_norm",
-        "attn.wq_b": "mixer.q_b",
-        "attn.wkv": "mixer.kv",
         "attn.kv_norm": "mixer.kv_norm",
         "attn.norm": "mixer.kv_norm",  # as transformers writes it
-        "attn.wo_a": "mixer.o_a",
-        "attn.wo_b": "mixer.o_b",
         "attn.attn_sink": "mixer.sinks",
         "attn.indexer.wq_b": "mixer.index_q",
         "attn.indexer.weights_proj": "mixer.index_weights",
@@ -143,9 +136,7 @@ NAMES = Names(
         **HYPER,
     },
     ends={
-        "embed": "embed",
-        "norm": "norm",
-        "head": "head",
+        **{name: name for name in ("embed", "norm", "head")},
         **{f"hc_head_{stored}": f"collapse.{name}" for stored, name in (("fn", "mix"), ("base", "base"), ("scale", "scale"))},
         "embed_tokens": "embed",  # this and what follows as transformers writes it
         **{f"hc_head.hc_{stored}": f"collapse.{name}" for stored, name in (("fn", "mix"), ("base", "base"), ("scale", "scale"))},

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from day0.checkpoint.quantization import schemes
-from day0.spec.format import Format, Reading, Steps, Stored, TensorHeader, Want
+from day0.spec.format import Format, Reading, Sample, Steps, Stored, TensorHeader, Want
 from day0.spec.lazy import torch
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ STRIPE = 1 << 20  # elements decoded at once
 def recognise(headers: Mapping[str, TensorHeader], config: Mapping[str, Any]) -> Iterator[Stored]:
     """Each E4M3 weight whose scale grid fits the block of the release; others are left to other formats, or to a finding."""
     pairs = {name: (weight, scale) for name, weight in codes(headers) if (scale := scale_of(weight, headers))}
-    block = block_size(((weight.shape, scale.shape) for weight, scale in pairs.values()), config)
+    times = headers.times if isinstance(headers, Sample) else {}
+    shapes: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
+    for name, (weight, scale) in pairs.items():
+        shapes[weight.shape, scale.shape] += times.get(name, 1)
+    block = block_size(shapes, config)
     for name, (weight, scale) in pairs.items():
         if block is not None and scale.shape == grid(weight.shape, block) and plausible(scale, block, config):
             yield Stored(name, "fp8_block", weight.shape, {"data": weight, "scale": scale}, block)
@@ -59,12 +63,11 @@ def grid(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
     return (*stack, -(-rows // block[0]), -(-columns // block[1]))
 
 
-def block_size(pairs: Iterator[tuple[tuple[int, ...], tuple[int, ...]]], config: Mapping[str, Any]) -> Block | None:
-    """The one block of a release: the configured one where it fits any (weight, grid) shape, else the one that fits most.
+def block_size(shapes: Mapping[tuple[tuple[int, ...], tuple[int, ...]], int], config: Mapping[str, Any]) -> Block | None:
+    """The one block of a release: the configured one where it fits any (weight, grid) shape, else the one that fits most, each so often.
 
     Against the configuration only a square block is believed: a damaged grid fits some rectangle.
     """
-    shapes = Counter(pairs)
     stated = configured(config)
     if stated is not None and any(scale == grid(weight, stated) for weight, scale in shapes):
         return stated

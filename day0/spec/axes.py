@@ -16,6 +16,7 @@ AXES = {
     "Q": "width of a query or key head",
     "V": "width of a value head",
     "R": "rotary width of a head",
+    "A": "angles of a head: pairs of dimensions that turn together, half of R",
     "C": "width of a latent",
     "I": "input width of a linear map",
     "O": "output width of a linear map",

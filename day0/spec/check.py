@@ -7,7 +7,10 @@ from typing import Any, Literal
 from day0.spec.finding import Finding
 from day0.spec.record import record
 
-Scope = Literal["checkpoint", "release", "likely", "plan", "weight", "operator", "layer", "selection", "rotary", "reads", "uncompared", "logits"]
+Scope = Literal[
+    "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "operator", "layer", "selection", "rotary", "reads",
+    "uncompared", "logits",
+]  # fmt: skip
 
 
 @record
@@ -18,16 +21,17 @@ class Check:
     title: str  #: what it proves, one sentence
     why: str  #: what goes wrong without it
     remedy: str  #: what to do when it fails
+    example: str  #: a finding of it, in words; "" when there is none
     scope: Scope  #: what `run` is given: a Checkpoint, a Release, a Likely where no family reads it, or one kind of `spec.evidence`
     run: Callable[[Any], Iterator[Finding]]  #: findings; none when all is well
 
 
 def check(module: str, text: str | None, run: Callable[[Any], Iterator[Finding]], scope: Scope = "checkpoint") -> Check:
-    """The check of a file `dNNNN_name.py`, documented by its docstring: a sentence, then paragraphs "Why:" and "Remedy:"."""
-    parts = re.fullmatch(r"(.+?)\n\s*Why: (.+?)\n\s*Remedy: (.+)", text or "", re.DOTALL)
-    assert parts, f"{module}: the docstring must be a sentence, Why: … and Remedy: …"
-    title, why, remedy = (" ".join(part.split()) for part in parts.groups())
-    return Check(code=code_of(module), title=title, why=why, remedy=remedy, scope=scope, run=run)
+    """The check of a file `dNNNN_name.py`, documented by its docstring: a sentence, then paragraphs "Why:", "Remedy:", "Example:"."""
+    parts = re.fullmatch(r"(.+?)\n\s*Why: (.+?)\n\s*Remedy: (.+?)(?:\n\s*Example: (.+))?", text or "", re.DOTALL)
+    assert parts, f"{module}: the docstring must be a sentence, Why: …, Remedy: … and an Example: …"
+    title, why, remedy, example = (" ".join((part or "").split()) for part in parts.groups())
+    return Check(code=code_of(module), title=title, why=why, remedy=remedy, example=example, scope=scope, run=run)
 
 
 def at_opening(module: str, text: str | None) -> Check:

@@ -26,6 +26,14 @@ class TensorHeader(NamedTuple):
         return self.end - self.start
 
 
+class Sample(dict[str, TensorHeader]):
+    """Headers of which some stand for several that are alike: experts of one bank."""
+
+    def __init__(self, headers: Mapping[str, TensorHeader], times: Mapping[str, int]) -> None:
+        super().__init__(headers)
+        self.times = times  # tensor → how many it stands for
+
+
 class Stored(NamedTuple):
     """One weight as it lies on disk: its own tensor and its companions (scales), in one format."""
 

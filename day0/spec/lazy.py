@@ -1,4 +1,4 @@
-"""torch, imported when it is first used: files of operators, kernels and formats can be read by planning stages that have no torch."""
+"""torch and numpy, imported when they are first used: planning stages read files of operators, kernels and formats without torch."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,11 @@ class LazyModule:
 
 
 if TYPE_CHECKING:
+    import numpy
     import torch
     import torch.nn.functional as functional
 else:
+    numpy = LazyModule("numpy")
     torch = LazyModule("torch")
     functional = LazyModule("torch.nn.functional")
 
@@ -41,4 +43,4 @@ def torch_dtype(name: str) -> "torch.dtype":
     return getattr(torch, TORCH_NAMES.get(name, name if name[0].islower() else "uint8"))
 
 
-__all__ = ["LazyModule", "functional", "torch", "torch_dtype", "wide"]
+__all__ = ["LazyModule", "functional", "numpy", "torch", "torch_dtype", "wide"]

@@ -1,7 +1,7 @@
-"""Checkpoint names and canonical names: a table of patterns, read in both directions."""
+"""Checkpoint names → canonical names, by a table of patterns. The way back is in the result: a piece knows the name it comes from."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from day0.spec.record import record
 
@@ -42,6 +42,15 @@ class Names:
     per_layer: int = 1  #: layers of the stack that one layer of the checkpoint holds; above 1, canonical names begin with "0.", "1.", …
     ignored: tuple[str, ...] = ()  #: regular expressions of tensors that carry no weight of the model (recomputable buffers)
 
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Numbers that the patterns speak of: of any other, what is claimed does not depend on its value."""
+        return numbers(self.layer, *self.tensors, *self.ends, *self.prefixes, *self.ignored)
+
+    def matcher(self) -> Callable[[str], list[tuple[str, Piece]] | None]:
+        """Checkpoint name → (canonical name, piece) for each weight in it; [] for an ignored one; None when nothing claims it."""
+        return _Matcher(self).pieces
+
     def resolve(self, stored: Iterator[str]) -> tuple[dict[str, list[Piece]], list[str]]:
         """Map checkpoint names → (canonical name → its pieces in order, checkpoint names that no pattern claims)."""
         matcher = _Matcher(self)
@@ -56,6 +65,11 @@ class Names:
         for pieces_of in found.values():
             pieces_of.sort(key=lambda p: (p.expert or 0, p.cut.part if p.cut else 0))
         return found, unclaimed
+
+
+def numbers(*patterns: str) -> frozenset[int]:
+    """All that are written out in some patterns."""
+    return frozenset(int(digits) for pattern in patterns for digits in re.findall(r"\d+", pattern))
 
 
 _NUMBER = re.compile(r"(?<=[._])\d+(?=\.|$)")  # of an expert or a shard, "experts.3.w1", "shard_3"

@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 class Turn:
     """Angles of one rope at the positions of a segment: what every layer's rotation shares."""
 
-    cos_TR: Tensor  #: one column a pair of dimensions, float32
-    sin_TR: Tensor  #: the same
-    frequencies_R: Tensor | None = None  #: radians a token, for angles at other positions
+    cos_TA: Tensor  #: one column a pair of dimensions, float32
+    sin_TA: Tensor  #: the same
+    frequencies_A: Tensor | None = None  #: radians a token, for angles at other positions
     factor: float = 1.0  #: on cosine and sine
 
     @classmethod
-    def of(cls, positions_T: Tensor, frequencies_R: Tensor, factor: float = 1.0) -> Turn:
+    def of(cls, positions_T: Tensor, frequencies_A: Tensor, factor: float = 1.0) -> Turn:
         """Angles at given positions."""
-        angles_TR = positions_T[:, None].float() * frequencies_R
-        return cls(angles_TR.cos() * factor, angles_TR.sin() * factor, frequencies_R, factor)
+        angles_TA = positions_T[:, None].float() * frequencies_A
+        return cls(angles_TA.cos() * factor, angles_TA.sin() * factor, frequencies_A, factor)
 
     def at(self, positions_N: Tensor) -> Turn:
         """The same rope at other positions, such as those of compressed entries."""
-        assert self.frequencies_R is not None
-        return Turn.of(positions_N, self.frequencies_R, self.factor)
+        assert self.frequencies_A is not None
+        return Turn.of(positions_N, self.frequencies_A, self.factor)
 
     @cached_property
     def inverse(self) -> Turn:
         """The rotation back."""
-        return Turn(self.cos_TR, -self.sin_TR, self.frequencies_R, self.factor)
+        return Turn(self.cos_TA, -self.sin_TA, self.frequencies_A, self.factor)
 
     @cached_property
     def halves(self) -> tuple[Tensor, Tensor]:
-        """(cos, cos) and (-sin, sin) as [T, 1, 2R]: x · cos + roll(x, R) · sin turns pairs (i, i + R)."""
-        cos, sin = self.cos_TR[:, None], self.sin_TR[:, None]
+        """(cos, cos) and (-sin, sin) as [T, 1, R]: x · cos + roll(x, A) · sin turns pairs (i, i + A)."""
+        cos, sin = self.cos_TA[:, None], self.sin_TA[:, None]
         return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 

@@ -1,17 +1,24 @@
 """`day0 inspect`: what a release is, where its bytes are, and whether the copy is sound.
 
-Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, and all with --hash. No torch.
+Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, samples with
+--deep, and all with --hash. No torch.
 Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 there is no release to look at.
 """
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from day0.checkpoint.banks import alike
+from day0.checkpoint.deep import Sampled, sample
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.keys import guesses, leaves
+from day0.checkpoint.manifest import Digests, digests
+from day0.checkpoint.source import Source
 from day0.checkpoint.tokenizer import read_tokenizer, templates
 from day0.checkpoint.words import Words
 from day0.engine import anatomy
@@ -29,42 +36,53 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    SampleRow,
+    SourceRow,
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
 
+DEPTH = 8  # nested objects of a configuration that are opened
+LONG = 100  # characters of a value that are kept
 LICENCES = ("LICENSE", "LICENCE", "COPYING", "MODEL_LICENSE", "USE_POLICY")
-PIECE = 16 << 20  # bytes hashed at once
 
 
-def inspect(model: Path, *, hash: bool = False, progress: Progress = silent) -> InspectReport:
-    """Inspect the release in the folder `model`; with `hash`, digest its files whole.
+def inspect(
+    model: Source | Path | str, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
+) -> InspectReport:  # fmt: skip
+    """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole (see `manifest.digests`); with `deep`,
+    sample values.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    checkpoint = Checkpoint.open(model)
-    release = understood(checkpoint)
-    checkpoint = release.checkpoint if release else checkpoint
-    told = Known(release) if release else likely(checkpoint)
-    given = {"checkpoint": checkpoint, "release": release, "likely": told if isinstance(told, Likely) else None}
+    opened = Checkpoint.open(model, progress)
+    release = understood(opened)
+    told = Known(release) if release else likely(opened)
+    checkpoint = release.checkpoint if release else opened
+    hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
+    sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep and not checkpoint.config_alone else None
+    given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled}
+    given["likely"] = told if isinstance(told, Likely) else None
     asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
     findings = [finding for check in asked for finding in check.run(given[check.scope])]
     checkpoint = told.release.checkpoint if isinstance(told, Known) else checkpoint
     return InspectReport(
         provenance=Provenance(inputs=checkpoint.inputs()),
         verdict="unsound" if any(finding.status == "fail" for finding in findings) else "sound",
-        model=describe(checkpoint, release),
+        model=describe(opened, release),
         basis="configuration" if checkpoint.config_alone else "tensors",
         parameters=told.parameters(),
         bytes=weigh(checkpoint, told),
         structure=told.structure(),
         layers=told.layers(),
-        tokenizer=tokenizer(checkpoint.folder),
-        template=template(checkpoint.folder),
+        tokenizer=tokenizer(checkpoint.source),
+        template=template(checkpoint.source),
         config=keys(checkpoint, release, told.words),
         evidence=told.evidence(),
-        files=files(checkpoint, hash, progress),
+        files=files(checkpoint, hashed),
+        sample=share(sampled, checkpoint) if sampled is not None else None,
         checks=[check.code for check in asked],
+        source=came_from(checkpoint.source),
         findings=[FindingRow(**asdict(finding)) for finding in findings],
     )
 
@@ -88,8 +106,8 @@ def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
     kind, architectures = data.get("model_type"), data.get("architectures")
     closest = None if release else nearest(checkpoint)
     return ModelRow(
-        name=checkpoint.folder.resolve().name,
-        folder=str(checkpoint.folder.resolve()),
+        name=checkpoint.source.name,
+        folder=checkpoint.source.where,
         family=model.family if model else None,
         model_type=kind if isinstance(kind, str) else None,
         architectures=[str(name) for name in architectures] if isinstance(architectures, list) else [],
@@ -100,7 +118,7 @@ def describe(checkpoint: Checkpoint, release: Release | None) -> ModelRow:
         tied=model.tied if model else None,
         prediction_layers=predictions(checkpoint, release, words),
         closest=str(closest) if closest else None,
-        licence=licence(checkpoint.folder),
+        licence=licence(checkpoint.source),
     )
 
 
@@ -113,9 +131,9 @@ def predictions(checkpoint: Checkpoint, release: Release | None, words: Words) -
     return len(list(_prefixes(release)))
 
 
-def licence(folder: Path) -> str | None:
+def licence(source: Source) -> str | None:
     """The file that holds the licence, by its name."""
-    return next((path.name for path in sorted(folder.iterdir()) if path.name.upper().startswith(LICENCES) and path.is_file()), None)
+    return next((name for name in sorted(source.names()) if name.upper().startswith(LICENCES)), None)
 
 
 def _prefixes(release: Release) -> Iterator[str]:
@@ -129,9 +147,9 @@ def keys(checkpoint: Checkpoint, release: Release | None, words: Words) -> Confi
     """Keys of the configuration that were read, and what the others are likely to change."""
     data = checkpoint.config.data
     if release:
-        return ConfigRow(read=dict(release.model.read_keys), unread=guesses(release.model.unread_keys, data))
+        return ConfigRow(read=dict(release.model.read_keys), unread=guesses(release.model.unread_keys, data), values=dict(values(data)))
     read = {key: f"usual words: {figure}" for figure, keys in words.used.items() for key in keys}
-    return ConfigRow(read=read, unread=guesses((key for key in leaves(data) if key not in read), data))
+    return ConfigRow(read=read, unread=guesses((key for key in leaves(data) if key not in read), data), values=dict(values(data)))
 
 
 def weigh(checkpoint: Checkpoint, told: Known | Likely) -> ByteRow:
@@ -148,35 +166,41 @@ def weigh(checkpoint: Checkpoint, told: Known | Likely) -> ByteRow:
     return ByteRow(total=total, by_dtype=division("dtype"), by_format=division("format"), by_role=division("role"), cells=cells)
 
 
-def tokenizer(folder: Path) -> TokenizerRow | None:
+def values(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys of the configuration with their values, on one line each."""
+    for key, value in data.items():
+        if isinstance(value, dict) and value and prefix.count(".") < DEPTH:
+            yield from values(value, f"{prefix}{key}.")
+            continue
+        text = json.dumps(value)
+        if len(text) > LONG:
+            text = f"{text[:LONG]}… ({len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()[:12]})"
+        yield prefix + key, text
+
+
+def came_from(source: Source) -> SourceRow | None:
+    """What was read of an address."""
+    return None if source.fetched is None else SourceRow(**asdict(source.fetched))
+
+
+def tokenizer(source: Source) -> TokenizerRow | None:
     """Facts of the tokenizer."""
-    facts = read_tokenizer(folder)
+    facts = read_tokenizer(source)
     return None if facts is None else TokenizerRow(file=facts.file, tokens=facts.tokens, highest_id=facts.highest)
 
 
-def template(folder: Path) -> TemplateRow | None:
+def template(source: Source) -> TemplateRow | None:
     """The template that counts."""
-    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(folder).items()), None)
+    return next((TemplateRow(file=file, characters=len(text)) for file, text in templates(source).items()), None)
 
 
-def files(checkpoint: Checkpoint, hash: bool, progress: Progress) -> list[FileRow]:
+def files(checkpoint: Checkpoint, hashed: Digests | None) -> list[FileRow]:
     """Weight files, with a digest of each when asked."""
-    total, done = sum(shard.size for shard in checkpoint.shards.values()), 0
-    rows = []
-    for shard in checkpoint.shards.values():
-        digest = None
-        if hash:
-            digest = digest_of(checkpoint.folder / shard.file)
-            done += shard.size
-            progress("hashing weight files", done, total)
-        rows.append(FileRow(name=shard.file, bytes=shard.size, tensors=len(shard.tensors), sha256=digest))
-    return rows
+    found = hashed.found if hashed else {}
+    return [FileRow(name=s.file, bytes=s.size, tensors=s.count, sha256=found.get(s.file)) for s in checkpoint.shards.values()]
 
 
-def digest_of(path: Path) -> str:
-    """sha256 of a whole file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+def share(sampled: Sequence[Sampled], checkpoint: Checkpoint) -> SampleRow:
+    """How much was looked at."""
+    total, read = sum(header.bytes * times for _, header, times in alike(checkpoint.headers)), sum(one.bytes for one in sampled)
+    return SampleRow(tensors=len(sampled), bytes=read, share=read / total if total else 0.0)

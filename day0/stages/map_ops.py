@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
@@ -19,13 +18,14 @@ from day0.spec.registry import backends, formats, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport, MapStatus, Refusal, SiteRow
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
+from day0.stages.reopen import reopen
 
 FORCE = "DAY0_OPS"  # environment variable; "reference" leaves only the operators' own meanings
 
 
 def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) -> MapOpsReport:
     """Map the planned model on `machine`."""
-    release = Release.open(Path(inspected.model.folder))
+    release = reopen(inspected)
     forced = is_forced()
     choose = Chooser(machine, references_only=forced is not None)
     rows = list(sites(release, plan.workload, choose))

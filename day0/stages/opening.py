@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from day0.checkpoint.source import here
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.errors import Day0Error, Refused
@@ -138,7 +139,7 @@ def open_chain(chain: Chain, executor: ExecutorName, device: str | None = None, 
     if chain.has(PlanMemoryReport):
         load = chain.read(PlanMemoryReport).workload
         dtype, context = load.dtype, load.context
-    folder = Path(said.folder)
+    folder = here(said.folder)
     return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=backend, dtype=dtype, context=context)
 
 
@@ -165,6 +166,6 @@ def planned(
     if weights == "streamed":
         plan = plan.model_copy(update={"workload": load.model_copy(update={"weights": weights})})
     return Planned(
-        folder=Path(plan.model.folder), model=plan.model.name, machine=machine.name, backend_name=machine.backend, dtype=load.dtype,
+        folder=here(plan.model.folder), model=plan.model.name, machine=machine.name, backend_name=machine.backend, dtype=load.dtype,
         context=load.context, weights=plan.workload.weights, plan=plan, mapped=mapped,
     )  # fmt: skip

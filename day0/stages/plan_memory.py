@@ -6,7 +6,6 @@ Exit codes of the command: 0 it fits; 1 it does not; 2 it could not be planned.
 
 from collections.abc import Iterator
 from math import lcm
-from pathlib import Path
 
 from day0.engine import footprint, search
 from day0.engine.demand import Demand, amount
@@ -38,6 +37,7 @@ from day0.spec.reports.plan_memory import (
 from day0.spec.workload import Workload, kv_type
 from day0.stages import bill
 from day0.stages.rehearse import rehearse
+from day0.stages.reopen import reopen
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
 CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the frontier
@@ -45,11 +45,11 @@ CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the fronti
 
 def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) -> PlanMemoryReport:
     """Plan the inspected model on `machine`. What the workload leaves open is chosen here and stated in the report."""
-    release = Release.open(Path(inspected.model.folder))
+    release = reopen(inspected)
     if release.missing:
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
-        raise Day0Error(problem, release.folder, hint="a plan without it would be too small; run `day0 inspect` on it")
+        raise Day0Error(problem, release.where, hint="a plan without it would be too small; run `day0 inspect` on it")
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     fixed = degrees(workload)
@@ -67,7 +67,7 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
     return PlanMemoryReport(
         verdict="fits" if fits else "does not fit" if legal else "refused",
         reasons=[FindingRow(**vars(finding)) for finding in reasons],
-        model=ModelRow(name=release.name, folder=str(release.folder.resolve()), family=release.model.family, context=release.model.context),
+        model=ModelRow(name=release.name, folder=release.where, family=release.model.family, context=release.model.context),
         machine=MachineRow.of(demand.machine),
         workload=demand.workload,
         cards=search.least_count(demand),
@@ -168,7 +168,9 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
     yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
     if load.utilisation < 1:
         yield f"{load.engine} fills {load.utilisation:.0%} of a card"
-    if demand.release.prediction and not load.prediction:
+    if demand.release.checkpoint.config_alone:
+        yield "from config alone: weights as the family declares them"
+    if (demand.release.prediction or demand.release.model.prediction) and not load.prediction:
         yield "extra prediction layers are left out (`--with-mtp` counts them)"
     if demand.release.model.towers and not load.vision:
         yield "towers of other modalities are left out (`--with-vision` counts them)"

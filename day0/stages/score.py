@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.source import here
 from day0.community.executor import Community
 from day0.engine.batch import Engine
 from day0.engine.score import score as engine_score
@@ -53,7 +54,7 @@ class Manner:
 
 def score(model: Path, sequences: Sequence[Ids], manner: Manner, out: Path | None = None, progress: Progress = silent) -> ScoreReport:
     """Run `sequences`, `manner.batch` at once; write float32 `logits.<i>` [tokens, W] to `out`."""
-    Checkpoint.open(model).require_sound()
+    Checkpoint.open(here(model)).require_sound()
     inspected = inspect(model)
     _require_tokens(sequences, inspected.model.vocab)
     size = manner.batch or len(sequences)
@@ -134,7 +135,7 @@ def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner) ->
         said = inspected.model
         dtype = compute_dtype(manner.dtype or said.dtype or "float32")
         backend = find_machine(manner.device).backend
-        return Opening(folder=Path(said.folder), model=said.name, machine=backend, backend_name=backend, dtype=dtype, context=longest)
+        return Opening(folder=here(said.folder), model=said.name, machine=backend, backend_name=backend, dtype=dtype, context=longest)
     machine = find_machine(manner.device)
     chunk = batch * min(manner.chunk or longest, longest)
     workload = Workload(context=longest, batch=batch, dtype=manner.dtype, weights=manner.weights, chunk=chunk)

@@ -56,7 +56,7 @@ def understand(checkpoint: Checkpoint) -> Unknown:
     else:
         raise Day0Error(f"family {name} reads model_type {kind!r}", checkpoint.config.path, hint="see `day0 inspect` for what it lacks")
     if best is None:
-        raise Day0Error("no known family has such tensor names", checkpoint.folder, hint="see docs/adapt-a-new-family.md")
+        raise Day0Error("no known family has such tensor names", checkpoint.source.where, hint="see docs/adapt-a-new-family.md")
     family = replace(families().get(best.family), names=best.names)
     release = Release(checkpoint, family, best.model) if best.model else None
     names = release.unclaimed if release else family.names.resolve(iter(checkpoint.stored))[1]

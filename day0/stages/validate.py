@@ -9,11 +9,11 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
 
+from day0.checkpoint.source import here
 from day0.community.bench import Bench, draw
 from day0.community.compare_layers import compare_layer, compare_rotary
 from day0.community.compare_model import compare_model
@@ -66,7 +66,7 @@ def validate(
 ) -> ValidateReport:  # fmt: skip
     """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states."""
     library = transformers() if RUNGS.index(until) >= RUNGS.index("layers") else None
-    release = Release.open(Path(inspected.model.folder))
+    release = Release.open(here(inspected.model.folder))
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)

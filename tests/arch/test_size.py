@@ -7,6 +7,7 @@ from tests.arch.source import functions, sources
 
 FILE, FUNCTION, KERNEL = 300, 40, 120  # lines
 MEDIAN_FILE, MEDIAN_FUNCTION = 120, 12
+FAMILY, MEDIAN_FAMILY = 150, 90
 
 
 def lines(node: ast.AST) -> int:
@@ -22,6 +23,14 @@ def test_files() -> None:
     counts = {source.name: source.path.read_text(encoding="utf-8").count("\n") for source in sources()}
     assert {name: count for name, count in counts.items() if count > FILE} == {}
     assert median(count for count in counts.values() if count) <= MEDIAN_FILE
+
+
+def test_families() -> None:
+    """A family is configuration in, vocabulary out; what needs more is a part."""
+    counts = {source.name: source.path.read_text(encoding="utf-8").count("\n") for source in sources() if "families/" in source.name}
+    assert counts
+    assert {name: count for name, count in counts.items() if count > FAMILY} == {}
+    assert median(count for count in counts.values() if count) <= MEDIAN_FAMILY
 
 
 def test_functions() -> None:

@@ -77,6 +77,12 @@ def test_lists_of_modules_that_are_left_out(entry: str, inside: str, outside: st
     assert scheme.packing([outside], expert=False) == Packing("fp8_block", (128, 128))
 
 
+def test_an_expression_that_would_not_end_matches_nothing() -> None:
+    scheme = Scheme({"quant_method": "fp8", "weight_block_size": [128, 128], "ignore": ["re:(model.*)*x", "re:[", "re:.*lm_head"]}, {})
+    assert scheme.packing(["model." + "layers.1." * 40], expert=False).format == "fp8_block"
+    assert scheme.packing(["lm_head"], expert=False).format == "plain"
+
+
 def test_inspect_says_that_there_is_no_more(tmp_path: Path) -> None:
     report, whole = inspect(alone("deepseek_v3", tmp_path)), inspect(checkpoint("deepseek_v3"))
     assert report.parameters.total == whole.parameters.total and report.parameters.active == whole.parameters.active

@@ -9,6 +9,7 @@ import pytest
 
 from day0.cli import app
 from day0.spec.errors import Day0Error, Refused
+from day0.spec.registry import checks
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_schemas_are_json_schemas(capsys: pytest.CaptureFixture[str]) -> None:
     app.main(["schema"])
     stages = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert stages == ["inspect", "plan-memory", "map-ops", "validate-layer", "run", "serve", "adapt", "score"]
+    assert stages == ["inspect", "plan-memory", "map-ops", "validate-layer", "run", "serve", "adapt", "diff", "score"]
     for stage in stages:
         assert app.main(["schema", stage]) == 0
         schema = json.loads(capsys.readouterr().out)
@@ -110,6 +111,11 @@ def test_aliases_of_stages(capsys: pytest.CaptureFixture[str]) -> None:
 def test_explain_lists_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["explain"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    code, _, line = listed[0].partition("  ")
-    assert app.main(["explain", code.lower()]) == 0
-    assert capsys.readouterr().out.startswith(f"{code}  {line}\n")
+    assert [line for line in listed if line.startswith("day0 ")] == ["day0 inspect:", "day0 plan-memory:", "day0 validate:"]
+    codes = dict(line.strip().split("  ", 1) for line in listed if line.startswith("  "))
+    assert len(codes) == len(checks().names())
+    for code, line in codes.items():
+        assert app.main(["explain", code.lower()]) == 0
+        told = capsys.readouterr().out
+        assert told.startswith(f"{code}  {line}\n")
+        assert all(f"\n{part}: " in told for part in ("Why", "Remedy", "Made by"))

@@ -169,7 +169,8 @@ def test_a_new_look_at_the_model_reaches_every_target(root: Path, released: Path
 @pytest.mark.parametrize(("text", "problem"), [
     ("{", "not YAML"), ("- 1", "expected schema day0.plan-memory/v1, found None"),
     ("schema: day0.plan-memory/v2", "found 'day0.plan-memory/v2'"),
-    ("schema: day0.plan-memory/v1\nunheard: 1", "unheard: Extra inputs"),
+    ("schema: day0.plan-memory/v1\nprovenance: 7", "made by another version of day0"),
+    (f"schema: day0.plan-memory/v1\nprovenance: {{layout: {Planned.layout()}}}\nunheard: 1", "unheard: Extra inputs"),
 ])  # fmt: skip
 def test_a_damaged_report_is_named(root: Path, text: str, problem: str) -> None:
     path = Chain.find(root).path(Planned)
@@ -177,6 +178,22 @@ def test_a_damaged_report_is_named(root: Path, text: str, problem: str) -> None:
     with pytest.raises(Day0Error) as caught:
         Chain.find(root).read(Planned)
     assert (caught.value.where, problem in caught.value.problem) == (str(path), True)
+
+
+def test_a_report_whose_fields_had_another_meaning_is_refused(root: Path, released: Path) -> None:
+    """The version of its schema is the same, but the code that wrote it described its fields differently."""
+
+    class Older(Seen):
+        layers: int = Field(default=1, description="number of layers")
+
+    chain = Chain.of(root, released)
+    assert chain.read(Seen).provenance.layout == Seen.layout() != Older.layout()
+    old = Older(layers=chain.read(Seen).layers)
+    old.provenance.command = ["day0", "inspect", "My Model"]
+    old.write(chain.path(Seen))
+    with pytest.raises(Day0Error, match="made by another version of day0") as caught:
+        Chain.of(root, released).read(Seen)
+    assert caught.value.hint == "run `day0 inspect 'My Model'` again"
 
 
 def test_names_stay_inside_the_reports_folder(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 pytest.importorskip("transformers")
+import transformers
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.executor import Community, steps
@@ -17,12 +17,12 @@ from day0.community.selection import rule
 from day0.community.skeleton import decoder_layers
 from day0.spec.errors import Day0Error
 from day0.spec.request import Request, Sampling
-from tests.zoo import checkpoint, names
+from tests.zoo import checkpoint, layout, names
+from tests.zoo.family import catalog
 
 PACKED = ("awq", "fp8", "gptq", "int4", "mxfp4", "mxfp8", "nvfp4")
-RECOMPUTED = "minimax_text_01"  # leaves out buffers that its class can recompute, which the reference asks for
-SINGLE = [name for name in names() if name != RECOMPUTED]
-WITHIN = ("glm5_next", "kimi_k25", "minimax_m3", "mistral4")  # language models that AutoModelForCausalLM does not build
+OWN_CACHE = "minimax_text_01"  # its class asks for a cache of its own kind, which the executor does not make
+BESIDE = ("vision", "visual", "projector")  # in names of towers, which text does not pass and the reference does not load
 PLAIN = [name for name in names() if not any(f"-{form}" in name for form in PACKED)]
 
 
@@ -30,7 +30,7 @@ def ids_of(path: Path, length: int = 37) -> list[int]:
     return load_file(path / "expected.safetensors")[f"input_ids_{length}"][0].tolist()
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", names())
 def test_logits_are_those_of_the_stored_weights(name: str) -> None:
     """Expected logits were computed by transformers from the weights before packing."""
     path = checkpoint(name)
@@ -41,21 +41,23 @@ def test_logits_are_those_of_the_stored_weights(name: str) -> None:
         torch.testing.assert_close(found, expected[f"logits_{length}"][0], rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in PLAIN if name not in ("kimi_k2", RECOMPUTED, *WITHIN)])
+@pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_weights_and_buffers_equal_from_pretrained(name: str, dtype: torch.dtype) -> None:
     path = checkpoint(name)
     ours = Reference.open(Checkpoint.open(path), dtype).model
-    theirs = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+    family = catalog()[name]
+    settings = layout.model_config(family, json.loads((path / "config.json").read_text()))
+    theirs = getattr(transformers, family.model_class).from_pretrained(path, config=settings, dtype=dtype)
     expected = {**dict(theirs.named_parameters()), **dict(theirs.named_buffers())}
     found = {**dict(ours.named_parameters()), **dict(ours.named_buffers())}
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         assert found[key].dtype == value.dtype, key
-        assert torch.equal(found[key], value), key
+        assert any(word in key for word in BESIDE) or torch.equal(found[key], value), key
 
 
-@pytest.mark.parametrize("name", [name for name in SINGLE if name != "qwen4_exp"])  # one of its layers reads token ids
+@pytest.mark.parametrize("name", names())
 def test_one_layer_alone_equals_that_layer_in_the_whole_model(name: str) -> None:
     path = checkpoint(name)
     release = Checkpoint.open(path)
@@ -106,7 +108,7 @@ def test_selection_is_seen_forced_and_repeated_from_scores(name: str) -> None:
     assert not torch.allclose(other.parts["ffn"], run.parts["ffn"])
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", [name for name in names() if name != OWN_CACHE])
 def test_cached_scoring_and_greedy_text_equal_transformers(name: str) -> None:
     path = checkpoint(name)
     expected = load_file(path / "expected.safetensors")

@@ -26,7 +26,7 @@ def is_group(value: Any) -> bool:
 def shape(value: Any) -> tuple[int, ...]:
     """Of a group: as if its members were one. Of angles: those of the dimensions that they turn."""
     if isinstance(value, Turn):
-        return (value.cos_TR.shape[0], 2 * value.cos_TR.shape[1])
+        return (value.cos_TA.shape[0], 2 * value.cos_TA.shape[1])
     if is_group(value):
         shapes = [tuple(one.shape) for one in value]
         return (sum(one[0] for one in shapes), *shapes[0][1:])
@@ -88,7 +88,7 @@ def mapped(value: Any, change: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(mapped(one, change) for one in value)
     if isinstance(value, Turn):
-        return Turn(change(value.cos_TR), change(value.sin_TR))
+        return Turn(change(value.cos_TA), change(value.sin_TA))
     if isinstance(value, dict):
         return {name: mapped(one, change) for name, one in value.items()}
     if isinstance(value, Segment):

@@ -15,13 +15,7 @@ from day0.engine.specs import specs
 from day0.spec.family import Family
 from day0.spec.registry import blocks, families, formats, parts
 from tests.conformance.published import RELEASES
-from tests.zoo import checkpoint, names
-
-ELSEWHERE = {  # families without a checkpoint of the builder → what tests them
-    "kimi_k3": "no class of transformers: tests/families compares it with a reference of its own",
-    "qwen3_vl_moe": "the builder makes no vision tower: tests/families reads names and sizes",
-    "step3p7": "the builder makes no vision tower: tests/families reads names and sizes",
-}
+from tests.zoo import checkpoint, every
 
 
 @cache
@@ -29,7 +23,7 @@ def release(name: str) -> Release:
     return Release.open(checkpoint(name))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", every())
 def test_nothing_is_missing_and_nothing_is_left_over(name: str) -> None:
     found = release(name)
     found.require_complete()
@@ -41,7 +35,7 @@ def test_nothing_is_missing_and_nothing_is_left_over(name: str) -> None:
         assert (found.model.prediction.count if found.model.prediction else 0) == expected
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", every())
 def test_every_stored_number_is_used_once(name: str) -> None:
     """The model's weights have as many elements as the tensors they come from (stored padding aside); no part of one has two owners."""
     found = release(name)
@@ -60,7 +54,7 @@ def test_every_stored_number_is_used_once(name: str) -> None:
     assert padded or sum(spec.count for _, spec in specs(found.model)) == stored
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", every())
 def test_names_go_both_ways(name: str) -> None:
     """The checkpoint tensors of a canonical name, each resolved alone, lead back to it and to the same expert."""
     found = release(name)
@@ -72,7 +66,7 @@ def test_names_go_both_ways(name: str) -> None:
 
 
 def test_every_family_has_a_checkpoint() -> None:
-    assert {release(name).model.family for name in names()} | ELSEWHERE.keys() == set(families().names())
+    assert {release(name).model.family for name in every()} == set(families().names())
 
 
 def test_no_two_families_recognise_the_same() -> None:
@@ -85,9 +79,7 @@ def test_a_family_says_what_is_there(name: str) -> None:
     """Names lead to weights that parts know; parts, blocks and formats of its checkpoints have files."""
     family: Family = families().get(name)
     assert family.recognises
-    mine = [release(one) for one in names() if release(one).model.family == name]
-    if not mine and name in ELSEWHERE:
-        pytest.skip(ELSEWHERE[name])
+    mine = [release(one) for one in every() if release(one).model.family == name]
     assert {recognise(one.checkpoint.config)[0] for one in mine} == {name}
     kinds = {part.kind for one in mine for layer in one.model.layers for _, part in layer.parts()}
     assert kinds <= set(parts().names()) and kinds <= set(blocks().names())

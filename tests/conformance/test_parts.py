@@ -18,7 +18,7 @@ from day0.spec.ops import PHASES, Op, Site
 from day0.spec.registry import blocks, ops, parts
 from tests.conformance.arguments import SCALARS, bound, is_array, letters, sizes
 from tests.engine.opened import described, load, planned
-from tests.zoo import checkpoint, names
+from tests.zoo import checkpoint, every
 
 PLACES = {"mixer": MixerBlock, "embedding": MixerBlock, "ffn": FfnBlock, "residual": ResidualBlock}
 VARYING = set("TSPB")  # axes that depend on the step
@@ -33,7 +33,7 @@ def release(name: str) -> Release:
 def used() -> dict[tuple[str, PartSpec, int], str]:
     """(place, part, model width) → a checkpoint of the zoo that has it."""
     found = {}
-    for name in names():
+    for name in every():
         model = described(name)
         for layer in model.layers:
             for place, part in layer.parts():
@@ -44,17 +44,14 @@ def used() -> dict[tuple[str, PartSpec, int], str]:
 EVERY = [pytest.param(*key, id=f"{name}-{key[1].kind}") for key, name in used().items()]
 
 
-ELSEWHERE = {"attention_residuals"}  # of Kimi K3, which tests/families compares with a reference of its own
-
-
 def test_every_part_is_used_and_has_a_block() -> None:
-    others = {name for name in parts().names() if is_collapse(name)} | ELSEWHERE
+    others = {name for name in parts().names() if is_collapse(name)}
     assert {part.kind for _, part, _ in used()} >= set(parts().names()) - others
     assert set(parts().names()) == set(blocks().names())
 
 
 def is_collapse(name: str) -> bool:
-    return any(model.collapse is not None and model.collapse.kind == name for model in map(described, names()))
+    return any(model.collapse is not None and model.collapse.kind == name for model in map(described, every()))
 
 
 @pytest.mark.parametrize(("place", "part", "hidden"), EVERY)
@@ -172,7 +169,7 @@ def calls(name: str) -> Iterator[tuple[int, list[Call]]]:
 Where = tuple[int, str, Any]  # layer, place, phase
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", every())
 def test_sites_are_the_calls_of_the_block(name: str) -> None:
     """Of the sizes and with the options that kernels are asked about; no call is missing in the map, and each is made by some prompt."""
     made: dict[Where, Counter[tuple[Any, ...]]] = {}

@@ -141,14 +141,14 @@ def test_absorbed_attention_is_expanded_attention() -> None:
 def test_rotary() -> None:
     """Interleaved pairs too: transformers moves them to halves, and that is only a new order of dimensions."""
     for made in cases("rotary"):
-        R, x = made["turn"].cos_TR.shape[1], made["x_THQ"]
-        cos, sin = (torch.cat((one, one), dim=-1)[None].double() for one in (made["turn"].cos_TR, made["turn"].sin_TR))
-        turned = x[None, ..., : 2 * R]
+        R, x = 2 * made["turn"].cos_TA.shape[1], made["x_THQ"]
+        cos, sin = (torch.cat((one, one), dim=-1)[None].double() for one in (made["turn"].cos_TA, made["turn"].sin_TA))
+        turned = x[None, ..., :R]
         theirs = deepseek.apply_rotary_pos_emb_interleave if made["interleaved"] else llama.apply_rotary_pos_emb
         right = theirs(turned, turned, cos, sin, unsqueeze_dim=2)[0][0]
         found = reference("rotary", **made)
-        assert torch.equal(found[..., 2 * R :], x[..., 2 * R :])
-        first = found[..., : 2 * R]
+        assert torch.equal(found[..., R:], x[..., R:])
+        first = found[..., :R]
         close(torch.cat((first[..., 0::2], first[..., 1::2]), dim=-1) if made["interleaved"] else first, right)
 
 

@@ -35,6 +35,7 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import plan_memory
+from tests.zoo import kimi_k3
 from tests.zoo.family import catalog
 from tests.zoo.tokenizer import CONFIG_IDS
 
@@ -44,7 +45,7 @@ CPU = torch.device("cpu")
 @cache
 def described(name: str) -> Model:
     """A checkpoint of the zoo by its configuration alone; nothing is built."""
-    config = Config(copy.deepcopy(catalog()[name].keys) | CONFIG_IDS)
+    config = Config(copy.deepcopy(kimi_k3.config_json(name) if name in kimi_k3.SEEDS else catalog()[name].keys | CONFIG_IDS))
     return recognise(config)[1].read(config)
 
 

@@ -144,10 +144,10 @@ def test_angles_are_those_of_the_positions(name: str) -> None:
     one = probe(name)
     rope = release(name).model.layers[0].mixer.rope
     positions_T = torch.tensor([0, 1, 100, 255])
-    cos_TR, sin_TR = one.rotary(rope, positions_T)
-    angles_TR = positions_T[:, None] * torch.tensor(rope.frequencies(), dtype=torch.float64)
-    torch.testing.assert_close(cos_TR.double(), angles_TR.cos() * rope.attention_factor, rtol=0, atol=3e-5)
-    torch.testing.assert_close(sin_TR.double(), angles_TR.sin() * rope.attention_factor, rtol=0, atol=3e-5)
+    cos_TA, sin_TA = one.rotary(rope, positions_T)
+    angles_TA = positions_T[:, None] * torch.tensor(rope.frequencies(), dtype=torch.float64)
+    torch.testing.assert_close(cos_TA.double(), angles_TA.cos() * rope.attention_factor, rtol=0, atol=3e-5)
+    torch.testing.assert_close(sin_TA.double(), angles_TA.sin() * rope.attention_factor, rtol=0, atol=3e-5)
 
 
 def test_chunks_must_add_up() -> None:

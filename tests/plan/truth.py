@@ -47,11 +47,17 @@ def release(model: str) -> Release:
     return opened(models()[model])
 
 
+@cache
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that is there as long as the process."""
+    return tempfile.TemporaryDirectory()
+
+
 def opened(config: dict[str, Any]) -> Release:
     """A release that has a configuration and no weights."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(config))
-        return Release.open(Path(folder))
+    folder = Path(tempfile.mkdtemp(dir=scratch().name))
+    (folder / "config.json").write_text(json.dumps(config))
+    return Release.open(folder)
 
 
 @cache

@@ -6,16 +6,16 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from . import draw, folder, integers, layout, reference, tokenizer
+from . import draw, folder, integers, kimi_k3, layout, reference, tokenizer
 from .cache import fingerprint, once
-from .family import catalog
+from .family import catalog, names
 
 
 def stored_tensors(name, family, seed):
     """Name -> tensor as it goes on disk."""
     config = layout.model_config(family, family.keys | tokenizer.CONFIG_IDS)
     shapes = layout.released_shapes(family, config)
-    tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings) | integers.tables(name, seed, family, config)
+    tensors = draw.tensors(name, seed, shapes, config.tie_word_embeddings, family.centred) | integers.tables(name, seed, family, config)
     if family.packing:
         tensors = folder.scheme(family).pack(tensors, family.packing)
     if family.prediction and family.copies:
@@ -55,6 +55,13 @@ def search(name, seeds, floor):
             yield seed, margins | dict(logits_std=deviation(tensors))
 
 
+def every():
+    """Names of all checkpoints: those of `names()`, and those whose logits a reference of the project computed."""
+    return sorted([*names(), *kimi_k3.SEEDS])
+
+
 def checkpoint(name):
     """Folder of the named checkpoint, built on first use and kept in the machine's temporary directory."""
+    if name in kimi_k3.SEEDS:
+        return kimi_k3.checkpoint(name)
     return once(f"zoo-{fingerprint(Path(__file__).parent)}", name, build)

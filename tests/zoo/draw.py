@@ -3,11 +3,13 @@
 Values come from integer draws, which makes the bytes independent of the machine. Norm weights differ from one, biases
 from zero, attention scores and router logits have a standard deviation of about two, output logits of about one.
 """
+import re
 import zlib
 
 import torch
 
 SHARP = 1.4
+CORRECTIONS = ("e_score_correction_bias", ".router_bias")
 
 
 def generator(*key):
@@ -22,7 +24,7 @@ def noise(shape, gen):
 
 def location_and_scale(name, shape, tied):
     """Mean and standard deviation of the values of a tensor, by its name."""
-    if name.endswith("e_score_correction_bias"):
+    if name.endswith(CORRECTIONS):
         return -0.2, 0.2
     if name.endswith((".bias", "_proj_bias")):
         return 0.0, 0.3
@@ -42,13 +44,15 @@ def location_and_scale(name, shape, tied):
     return 0.0, SHARP * fan_in if name.endswith((".q_proj.weight", ".k_proj.weight")) else fan_in
 
 
-def tensor(label, seed, name, shape, tied):
-    """Values of one stored tensor: float32 for correction biases and decays, else bfloat16."""
+def tensor(label, seed, name, shape, tied, centred=False):
+    """Values of one stored tensor: float32 for correction biases and decays, else bfloat16; `centred` stores a difference from one."""
     mean, deviation = location_and_scale(name, shape, tied)
+    mean -= centred
     values = mean + deviation * noise(shape, generator(label, seed, name))
-    return values if name.endswith(("e_score_correction_bias", "A_log", "dt_bias")) else values.bfloat16()
+    return values if name.endswith((*CORRECTIONS, "A_log", "dt_bias")) else values.bfloat16()
 
 
-def tensors(label, seed, shapes, tied):
-    """Name -> tensor for all `shapes`; `label` is the name of the checkpoint."""
-    return {name: tensor(label, seed, name, shape, tied) for name, shape in shapes.items()}
+def tensors(label, seed, shapes, tied, centred=""):
+    """Name -> tensor for all `shapes`; `label` is the name of the checkpoint, `centred` an expression as in `Family`."""
+    found = re.compile(centred).search if centred else lambda name: None
+    return {name: tensor(label, seed, name, shape, tied, bool(found(name))) for name, shape in shapes.items()}

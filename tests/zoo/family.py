@@ -12,11 +12,11 @@ GATED_EXPERT = ("gate_proj", "up_proj", "down_proj")
 
 @dataclass(frozen=True)
 class Packing:
-    """Block-scaled FP8: E4M3 codes, one scale of type `scale` (a torch dtype name) per `block` (rows, columns).
+    """FP8: E4M3 codes, one scale of type `scale` (a torch dtype name) per `block` (rows, columns), where None is all of them.
 
     `listed` writes the names of the modules left in bfloat16 into the configuration; `notes` are further keys of it.
     """
-    block: tuple[int, int]
+    block: tuple[int | None, int | None]
     scale: str
     listed: bool = False
     notes: dict = field(default_factory=dict)
@@ -28,8 +28,10 @@ class Family:
 
     `keys` is config.json in released spelling, apart from token ids, dtype and architecture, which the builder adds.
     `renames` maps parts of transformers' in-memory tensor names to the released ones, `expert` names the three matrices
-    of an expert in the order gate, up, down; None leaves them fused, as transformers holds them. In-memory names in which the
-    expression `without` is found are left out, and the released names and shapes `extra` are stored on top. `prediction` asks
+    of an expert in the order gate, up, down; None leaves all experts in one tensor, which is a `bank` of a kind: "fused" as transformers
+    holds them, "turned" with the last axes exchanged, "apart" with gate and up in tensors of their own. In-memory names in which the
+    expression `without` is found are left out, and the released names and shapes `extra` are stored on top. `centred` matches the
+    norms whose weight is stored as its difference from one. `prediction` asks
     for one extra prediction layer beyond the last decoder layer, `copies` says whether that repeats embedding and head.
     `seed` was chosen for wide top-k margins; `python -m tests.zoo --search 20 NAME` compares seeds.
     """
@@ -39,10 +41,12 @@ class Family:
     seed: int = 0
     renames: dict = field(default_factory=dict)
     expert: tuple[str, str, str] | None = GATED_EXPERT
+    bank: str = "fused"
     prediction: bool = False
     packing: Packing | Experts | None = None
     copies: bool = True
     without: str = ""
+    centred: str = ""
     extra: dict = field(default_factory=dict)
 
 

@@ -1,7 +1,8 @@
-"""Block-scaled FP8 weights: `weight` holds E4M3 codes [out, in], `weight_scale_inv` one factor per block.
+"""Scaled FP8 weights: `weight` holds E4M3 codes [out, in], `weight_scale_inv` one factor per block.
 
 The grid of scales is [ceil(out / rows), ceil(in / columns)], blocks at the right and lower edge may be ragged, and the
-value is code * scale.
+value is code * scale. Where a block is a whole row or the whole matrix, the factor is called `weight_scale`, [out, 1] or a single number,
+and beside the latter lies a scale of activations, which weights do not use.
 """
 import re
 
@@ -11,6 +12,11 @@ from .draw import generator
 
 LARGEST = 448.0
 PACKED = re.compile(r"model\.layers\.\d+\.(self_attn|mlp)\..*proj(_with_mqa)?\.weight")
+
+
+def whole(block, shape):
+    """The block with its lengths in numbers."""
+    return tuple(size if width is None else width for size, width in zip(shape, block, strict=True))
 
 
 def spread(grid, shape, block):
@@ -27,11 +33,12 @@ def block_maxima(weight, block):
 
 def encode(weight, packing):
     """float32 [out, in] -> (codes, scales); E8M0 scales are rounded up to a power of two."""
-    scale = block_maxima(weight, packing.block) / LARGEST
+    block = whole(packing.block, weight.shape)
+    scale = block_maxima(weight, block) / LARGEST
     if packing.scale == "float8_e8m0fnu":
         scale = torch.exp2(scale.log2().ceil())
     scale = scale.to(getattr(torch, packing.scale))
-    codes = (weight / spread(scale, weight.shape, packing.block)).clamp(-LARGEST, LARGEST)
+    codes = (weight / spread(scale, weight.shape, block)).clamp(-LARGEST, LARGEST)
     return codes.to(torch.float8_e4m3fn), scale
 
 
@@ -66,19 +73,29 @@ def pack(tensors, packing):
         if not PACKED.fullmatch(name):
             packed[name] = value
             continue
-        codes, scale = encode(uneven(value, name, packing.block), packing)
-        packed |= {name: codes, f"{name}_scale_inv": scale}
+        codes, scale = encode(uneven(value, name, whole(packing.block, value.shape)), packing)
+        packed |= {name: codes} | companions(name, scale, packing.block)
     return packed
+
+
+def companions(name, scale, block):
+    """Name -> tensor beside the codes."""
+    if None not in block:
+        return {f"{name}_scale_inv": scale}
+    if block[0] is None:
+        return {f"{name}_scale": scale.reshape(()), f"{name.removesuffix('weight')}input_scale": torch.tensor(0.01)}
+    return {f"{name}_scale": scale}
 
 
 def unpack(tensors, packing):
     """Inverse of `pack`: float32 in place of codes and scales, checked against `by_bits`."""
-    plain, block = {}, packing.block
+    plain = {}
     for name, value in tensors.items():
-        if name.endswith("_scale_inv"):
+        if name.endswith(("_scale_inv", "_scale")):
             continue
         if value.dtype == torch.float8_e4m3fn:
-            codes, scale = value, tensors[f"{name}_scale_inv"]
+            codes, block = value, whole(packing.block, value.shape)
+            scale = tensors[f"{name}_scale_inv" if None not in packing.block else f"{name}_scale"].reshape(-1, -(-value.shape[1] // block[1]))
             value = decode(codes, scale, block)
             assert torch.equal(value, by_bits(codes, scale, block)), name
         plain[name] = value
@@ -87,6 +104,11 @@ def unpack(tensors, packing):
 
 def signature(packing, tensors):
     """`quantization_config` of config.json."""
+    if None in packing.block:
+        kind = "tensor" if packing.block[0] is None else "channel"
+        weights = dict(dynamic=False, num_bits=8, strategy=kind, symmetric=True, type="float")
+        group = dict(targets=["Linear"], weights=weights, input_activations=None, output_activations=None)
+        return dict(quant_method="compressed-tensors", format="float-quantized", config_groups=dict(group_0=group), ignore=["lm_head"])
     config = dict(activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=list(packing.block))
     if packing.listed:
         modules = (name.removesuffix(".weight") for name in tensors if name.endswith(".weight"))

@@ -122,18 +122,23 @@ def stored_tensors(name, seed):
     return tensors
 
 
+def config_json(name):
+    """Content of config.json."""
+    text = TEXT | (dict(quantization_config=PACKED) if name.endswith("mxfp4") else {})
+    return dict(
+        model_type="kimi_k3", architectures=["KimiK3ForConditionalGeneration"], text_config=text, tie_word_embeddings=False,
+        vision_config=dict(patch_size=2), dtype="bfloat16", **tokenizer.CONFIG_IDS)
+
+
 def build(name, out):
     """Write OUT/<name>, with logits in float64, and return that folder."""
     target, tensors = Path(out) / name, stored_tensors(name, SEEDS[name])
     target.mkdir(parents=True, exist_ok=True)
-    text = TEXT | (dict(quantization_config=PACKED) if name.endswith("mxfp4") else {})
-    folder.write_json(target / "config.json", dict(
-        model_type="kimi_k3", architectures=["KimiK3ForConditionalGeneration"], text_config=text, tie_word_embeddings=False,
-        vision_config=dict(patch_size=2), dtype="bfloat16", **tokenizer.CONFIG_IDS))
+    folder.write_json(target / "config.json", config_json(name))
     folder.write_json(target / "generation_config.json", dict(eos_token_id=tokenizer.IDS["eos"], do_sample=False))
     tokenizer.write(target)
     folder.write_shards(target, tensors)
-    results, notes = right(Reference(tensors, text))
+    results, notes = right(Reference(tensors, config_json(name)["text_config"]))
     save_file(results, target / "expected.safetensors")
     folder.write_json(target / "expected.json", dict(name=name, seed=SEEDS[name], lengths=[*TEXTS, RANDOM], **notes))
     return target
@@ -165,7 +170,7 @@ def search(name, seeds):
 
 @cache
 def checkpoint(name):
-    """Folder of `kimi_k3` or `kimi_k3-mxfp4`, built once a machine."""
+    """Folder of one of `SEEDS`, built once a machine."""
     here = Path(__file__)
     group = f"kimi-k3-{fingerprint(here)}-{fingerprint(here.parents[1] / 'families' / 'kimi_k3_reference.py')}"
     return once(group, name, build)

@@ -6,7 +6,7 @@ import torch
 import transformers
 
 PAIR = re.compile(r"(.*)\.gate_up_proj\.weight")
-FUSED = re.compile(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)")
+FUSED = re.compile(r"(.*\.(?:experts|moe))\.(gate_up_proj|up_proj|down_proj)")
 
 
 def model_config(family, keys):
@@ -25,6 +25,17 @@ def split_experts(name, shape, expert):
     gate, up, down = expert
     parts = {"down_proj": (down,), "up_proj": (up,)}.get(kind, (gate, up))
     return {f"{prefix}.{e}.{part}.weight": (rows // len(parts), columns) for e in range(experts) for part in parts}
+
+
+def bank(name, shape, kind):
+    """Names and shapes of all experts of a layer in one tensor, [E, 2I, H] or [E, H, I] in memory."""
+    experts, rows, columns = shape
+    if kind == "turned":
+        return {name: (experts, columns, rows)}
+    if kind == "apart":
+        pair = name.endswith("gate_up_proj")
+        return {f"{name.replace('gate_up', part)}.weight": (experts, rows // (1 + pair), columns) for part in (("gate", "up") if pair else ("",))}
+    return {name: shape}
 
 
 def prediction_layer(shapes, layers, hidden):
@@ -56,8 +67,9 @@ def released_shapes(family, config):
             continue
         for ours, released in family.renames.items():
             name = name.replace(ours, released)
-        if family.expert and FUSED.fullmatch(name):
-            shapes |= split_experts(name, tuple(tensor.shape), family.expert)
+        if FUSED.fullmatch(name):
+            shape = tuple(tensor.shape)
+            shapes |= split_experts(name, shape, family.expert) if family.expert else bank(name, shape, family.bank)
         elif PAIR.fullmatch(name):
             shapes |= {f"{PAIR.fullmatch(name)[1]}.{part}_proj.weight": (tensor.shape[0] // 2, tensor.shape[1]) for part in ("gate", "up")}
         else:

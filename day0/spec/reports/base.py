@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import shlex
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -36,6 +38,7 @@ class Provenance(Strict):
 
     tool: str = Field(default=f"day0 {day0.__version__}", description="tool and version")
     command: list[str] = Field(default_factory=list, description="command line, program first")
+    layout: str = Field(default="", description="digest of the report's schema: fields and their descriptions, as this tool knows them")
     inputs: list[Input] = Field(default_factory=list, description="every file that was read, and what it held")
 
 
@@ -64,6 +67,13 @@ class Report(Strict):
     def model_post_init(self, _context: Any) -> None:
         if not self.schema_name:
             self.schema_name = self.identity()
+        self.provenance.layout = self.provenance.layout or self.layout()
+
+    @classmethod
+    @cache
+    def layout(cls) -> str:
+        """Digest of the schema: a change of fields, or of what they mean, makes older reports unreadable without a new version."""
+        return hashlib.sha256(json.dumps(cls.model_json_schema(), sort_keys=True).encode()).hexdigest()[:16]
 
     @classmethod
     def identity(cls) -> str:
@@ -105,6 +115,12 @@ class Report(Strict):
         found = data.get("schema") if isinstance(data, dict) else None
         if found != cls.identity():
             raise Day0Error(f"expected schema {cls.identity()}, found {found!r}", path, hint=mend)
+        told = data.get("provenance")
+        told = told if isinstance(told, dict) else {}
+        if told.get("layout") != cls.layout():
+            command = told.get("command")
+            again = shlex.join(map(str, command)) if isinstance(command, list) and command else cls.COMMAND
+            raise Day0Error("made by another version of day0, whose reports have other fields", path, hint=f"run `{again}` again")
         try:
             return cls.model_validate(data)
         except ValidationError as error:

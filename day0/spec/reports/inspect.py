@@ -13,7 +13,7 @@ class ModelRow(Strict):
     """The release."""
 
     name: str = Field(description="name of its folder")
-    folder: str = Field(description="absolute path of its folder")
+    folder: str = Field(description="absolute path of its folder, or its address")
     family: str | None = Field(description="file name in day0/families/; null when no family reads it")
     model_type: str | None = Field(description="as the configuration calls it")
     architectures: list[str] = Field(description="classes that the configuration names")
@@ -137,6 +137,16 @@ class LayerRow(Strict):
     top_k: int | None = Field(description="experts chosen for a token; null where there are none")
 
 
+class SourceRow(Strict):
+    """Where a release was read that is not on this machine."""
+
+    kind: Literal["hub", "https"] = Field(description="hub: through a hub's list of files; https: a folder of files")
+    url: str = Field(description="address, with the revision of a hub")
+    revision: str | None = Field(description="commit; null where the address has none")
+    bytes_read: int = Field(description="read over the network, bytes")
+    bytes_total: int = Field(description="of all files that are known to be there, bytes")
+
+
 class TokenizerRow(Strict):
     """The tokenizer, without running it."""
 
@@ -157,6 +167,7 @@ class ConfigRow(Strict):
 
     read: dict[str, str] = Field(description="dotted key → who read it")
     unread: dict[str, str] = Field(description="dotted key that nobody read → what it is likely to change, by its name")
+    values: dict[str, str] = Field(description="dotted key → its value as JSON; of a long one the beginning and a digest")
 
 
 class FileRow(Strict):
@@ -166,6 +177,14 @@ class FileRow(Strict):
     bytes: int = Field(description="size of the file, bytes")
     tensors: int = Field(description="tensors that its header describes soundly")
     sha256: str | None = Field(description="hex digest of the whole file; null unless it was asked for")
+
+
+class SampleRow(Strict):
+    """How much of the values was looked at."""
+
+    tensors: int = Field(description="tensors of which a sample was read")
+    bytes: int = Field(description="bytes that were read of them")
+    share: float = Field(description="bytes that were read over those of all tensors")
 
 
 class InspectReport(Report):
@@ -179,6 +198,7 @@ class InspectReport(Report):
         description="tensors: counts and sizes are those of headers; configuration: config.json is alone, they are what it declares"
     )
     model: ModelRow = Field(description="what it is")
+    source: SourceRow | None = Field(description="where it was read; null for a folder of this machine")
     parameters: ParameterRow = Field(description="how many weights")
     bytes: ByteRow = Field(description="where the bytes are")
     structure: StructureRow = Field(description="what it is made of")
@@ -188,5 +208,6 @@ class InspectReport(Report):
     config: ConfigRow = Field(description="keys that were read, and keys that were not")
     evidence: dict[str, str] = Field(description="figure of this report (parameters.total) → where it comes from")
     files: list[FileRow] = Field(description="weight files that make up the model")
+    sample: SampleRow | None = Field(default=None, description="values that were looked at; null unless that was asked for")
     checks: list[str] = Field(description="codes of the checks that ran")
     findings: list[FindingRow] = Field(description="what the checks said; a check that says nothing has passed")

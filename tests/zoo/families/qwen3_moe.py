@@ -1,7 +1,7 @@
 """Qwen3 sparse: softmax over all experts, top-k, renormalised; some layers are dense.
 
-The FP8 variants follow Qwen3-FP8 (bfloat16 scales, list of modules left alone) and a rectangular block with float32
-scales; their widths leave ragged blocks.
+The FP8 variants follow Qwen3-FP8 (bfloat16 scales, list of modules left alone), a rectangular block with float32
+scales, both of widths that leave ragged blocks, and one scale for each row or for a whole matrix.
 """
 from dataclasses import replace
 
@@ -31,5 +31,7 @@ VARIANTS = {
     "int4": replace(FAMILY, seed=1, keys=WIDE, packing=Experts("int4")),
     "awq": replace(FAMILY, seed=3, keys=WIDE, packing=Experts("awq")),
     "gptq": replace(FAMILY, seed=4, keys=WIDE, packing=Experts("gptq")),
+    "fp8-channel": replace(FAMILY, seed=0, keys=WIDE, packing=Packing((1, None), "bfloat16")),
+    "fp8-tensor": replace(FAMILY, seed=21, keys=WIDE, packing=Packing((None, None), "float32")),
     "fp8-64x128": replace(FAMILY, seed=18, keys=WIDE, packing=Packing((64, 128), "float32")),
 }

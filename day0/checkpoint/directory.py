@@ -1,0 +1,128 @@
+"""The weight map of an index at one sight: as columns where its text is plain. Half a million names are not kept one by one."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from day0.checkpoint.banks import Folded, Rows, fold
+from day0.checkpoint.columns import EXACT, ZEROS, Alike, classes, expert
+from day0.spec.format import TensorHeader
+from day0.spec.lazy import numpy as np
+
+BATCH = 8 << 20  # bytes of text that are read together
+LONGEST = 4096  # bytes of an entry
+FEW = 1000  # kinds of entries that are worth a look each
+BEFORE = re.compile(rb'\s*\{[^\[\]]*?"weight_map"\s*:\s*\{\s*"')
+BETWEEN = re.compile(rb'",\s*"')
+AFTER = re.compile(rb'"\s*\}\s*\}\s*')
+ENTRY = re.compile(rb'([^"]*)" *: *"([^"]*)')
+DIGITS = re.compile(rb"\d+")
+
+
+class Directory(Mapping[str, str]):
+    """Tensor → file name."""
+
+    def __init__(self, places: Folded[TensorHeader], files: tuple[str, ...]) -> None:
+        self._places, self.files = places, files
+
+    def __getitem__(self, name: str) -> str:
+        return self._places[name].file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def agrees(self, headers: Mapping[str, TensorHeader]) -> bool:
+        """Whether each tensor is in the file that is said here, and there are no others. False also where it would take long to say."""
+        if not isinstance(headers, Folded) or len(headers) != len(self) or len(headers.banks) != len(self._places.banks):
+            return False
+        if any(name not in self._places.singles or self._places.singles[name].file != one.file for name, one in headers.singles.items()):
+            return False
+        said = {(bank.head, int(bank.numbers[0])): bank for bank, _ in self._places.banks}
+        for bank, _ in headers.banks:
+            other = said.get((bank.head, int(bank.numbers[0])))
+            if other is None or other.files != bank.files or other.columns.keys() != bank.columns.keys():
+                return False
+            if not np.array_equal(other.numbers, bank.numbers):
+                return False
+            if any(not np.array_equal(other.columns[tail].files, bank.columns[tail].files) for tail in bank.columns):
+                return False
+        return True
+
+
+def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
+    """(the map, the rest of the index); None where the text is not plain: whoever asks then parses it as JSON."""
+    start, last = BEFORE.match(text[:LONGEST]), text.rfind(b'"')
+    if not start or last < start.end() or not AFTER.fullmatch(text, last) or b"\\" in text or not text.isascii():
+        return None
+    try:
+        rest = json.loads(text[: start.end() - 1] + text[last + 1 :])
+    except (ValueError, RecursionError):
+        return None
+    between = BETWEEN.search(text, start.end(), last)
+    reader = _Reader()
+    for entries, skeletons in _cut(text, start.end(), last, between[0] if between else b'","'):
+        if not reader.add(entries, skeletons):
+            return None
+    found = reader.directory()
+    return (found, rest) if found and rest.get("weight_map") == {} else None
+
+
+def _cut(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """(entries without their outer quotation marks, the same with zeros for digits), some at a time."""
+    while start < last:
+        stop = text.find(between, min(start + BATCH, last), last)
+        stop = stop if stop >= 0 else last
+        part = text[start:stop]
+        yield part.split(between), part.translate(ZEROS).split(between)
+        start = stop + len(between)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.files: dict[str, int] = {}  # in the order in which they are met
+        self.singles: list[tuple[str, str]] = []
+        self.rows: list[Rows] = []
+
+    def add(self, entries: list[bytes], skeletons: list[bytes]) -> bool:
+        """Whether all of them could be read."""
+        if max(map(len, entries)) > LONGEST:
+            return False
+        groups = classes(skeletons)
+        return len(groups) < max(FEW, len(entries) // 4) and all(self._look(Alike(entries, places)) for places in groups)
+
+    def _look(self, alike: Alike) -> bool:
+        match = ENTRY.fullmatch(alike.sample)
+        if not match or not alike.sample.decode().isprintable():
+            return False
+        digits = [span.span() for span in DIGITS.finditer(alike.sample, match.start(2))]
+        if sum(stop - start for start, stop in digits) > EXACT:
+            return False
+        key = np.zeros(len(alike.places), np.int64)
+        for start, stop in digits:
+            key = key * 10 ** (stop - start) + alike.numbers((start, stop))
+        _, firsts, file = np.unique(key, return_index=True, return_inverse=True)
+        names = [alike.text(first)[match.start(2) :].decode() for first in firsts.tolist()]
+        files = np.array([self.files.setdefault(name, len(self.files)) for name in names])[file]
+        number = expert(match[1])
+        number = number if number and alike.plain(number) else None
+        numbers = alike.numbers(number) if number else key
+        for sample, members in alike.split(*digits, *([number] if number else [])):
+            name = sample[: match.end(1)]
+            if number:
+                before, after = name[: number[0]].decode(), name[number[1] :].decode()
+                self.rows.append(Rows(before, after, "", (), 0, numbers[members], files[members], numbers[members] * 0))
+            else:
+                self.singles.extend((name.decode(), names[place]) for place in file[members].tolist())
+        return True
+
+    def directory(self) -> Directory | None:
+        """None when a name is there twice."""
+        files = tuple(sorted(self.files))
+        place = np.array([files.index(name) for name in self.files])
+        tensors = (TensorHeader(name, "", (), file, 0, 0) for name, file in self.singles)
+        found = fold(files, tensors, (rows._replace(files=place[rows.files]) for rows in self.rows))
+        return Directory(found, files) if found else None

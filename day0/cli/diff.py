@@ -1,0 +1,27 @@
+"""Say what changed from one release to another.
+
+Takes two inspect reports, folders or addresses. The exit code is 1 when something differs.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from day0.cli import options
+
+Before = Annotated[Path, typer.Argument(metavar="A", help="inspect.yaml, folder, or address of a release.")]
+After = Annotated[Path, typer.Argument(metavar="B", help="The same of the other one.")]
+
+
+def command(before: Before, after: After, json: options.Json = False, yaml: options.Yaml = False) -> int:
+    """Compare, show the differences."""
+    from day0.render import console
+    from day0.render import diff as view
+    from day0.render.progress import progress
+    from day0.stages.diff import diff
+
+    with progress() as listener:
+        report = diff(before, after, listener)
+    console.show(report, view.diff, json=json, yaml=yaml)
+    return 0 if report.verdict == "same" else 1
