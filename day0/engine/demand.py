@@ -73,8 +73,6 @@ class Demand:
         sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
         layers = [layer for layer, _ in self.inventory.layers]
         found = transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
-        if (share := self.inventory.rehearsed) != 1 and self.placement == ONE_CARD:
-            found = {"step": round(share * sum(found.values()))}
         if load.vision:
             widths, hidden = self.inventory.tower_widths, self.release.model.hidden
             found |= transient.images(widths, hidden, load.dtype, load.images, load.image_tokens)

@@ -25,7 +25,6 @@ class Inventory:
 
     def __init__(self, release: Release, dtype: str) -> None:
         self.release, self.dtype = release, dtype
-        self.rehearsed = 1.0  # activations of a step as it was rehearsed on one card, by those of the formula
         self.kinds: list[Weights] = []  # one layer of each kind
         self.kind_of: list[int] = []  # layer → its kind
         self.ends: Weights = release.ends()

@@ -47,6 +47,7 @@ class Rehearsal:
 
     def __init__(self, release: Release, sites: Iterable[SiteRow], dtype: str) -> None:
         self.release, self.sites, self.dtype = release, list(sites), dtype
+        self._peaks: dict[tuple[object, ...], int] = {}
         self._alike = [repr((replace(layer, index=0, index_source=None, kv_source=None), *edges(layer))) for layer in release.model.layers]
 
     @property
@@ -73,7 +74,10 @@ class Rehearsal:
 
     def _peak(self, load: WorkloadRow, batch: int) -> int:
         smaller = load.model_copy(update={"batch": batch})
-        return max(self.step(smaller, crowd) for crowd in crowds(smaller))
+        key = (load.context, batch, load.chunk, load.page_size, load.weights)
+        if key not in self._peaks:
+            self._peaks[key] = max(self.step(smaller, crowd) for crowd in crowds(smaller))
+        return self._peaks[key]
 
     def step(self, load: WorkloadRow, crowd: Crowd) -> int:
         """Bytes at the most in one step, logits and choices of tokens included."""

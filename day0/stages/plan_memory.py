@@ -36,7 +36,6 @@ from day0.spec.reports.plan_memory import (
 )
 from day0.spec.workload import Workload, kv_type
 from day0.stages import bill
-from day0.stages.rehearse import rehearse
 from day0.stages.reopen import reopen
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
@@ -53,9 +52,7 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     fixed = degrees(workload)
-    alone = Demand(release, complete(workload, release), machine)
-    rehearse(alone)
-    demand = search.plan(alone, fixed)
+    demand = search.plan(Demand(release, complete(workload, release), machine), fixed)
     return report(demand, workload, fixed)
 
 
@@ -162,8 +159,7 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield f"context {load.context}: not given; the release's own, at most {DEFAULT_CONTEXT}"
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
-    how = "are an estimate" if "step" not in demand.transients else "are rehearsed, those of other workloads in proportion,"
-    yield f"activations {how} for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
+    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
     runtime, slack = rules.context_gib, rules.slack
     yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
     if load.utilisation < 1:
