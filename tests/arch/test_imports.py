@@ -24,8 +24,7 @@ CLOSED = {"kernels": {"spec"}, "templates": set()}  # layers that stand apart â†
 WITHOUT_TORCH = {"spec", "checkpoint", "parts", "families", "formats", "ops", "kernels", "checks", "cli", "render"}
 WITHOUT_TORCH_FILES = {
     *(f"day0.stages.{name}" for name in ("inspect", "plan_memory", "map_ops", "machines", "chain")),
-    *(f"day0.engine.{name}" for name in ("release", "footprint", "demand", "rehearsal", "roofline")),
-    *(f"day0.engine.shadow.{name}" for name in ("arithmetic", "dtype", "heap", "layout", "module", "products", "reading", "tensor")),
+    *(f"day0.engine.{name}" for name in ("release", "footprint", "demand", "roofline")),
 }
 
 
