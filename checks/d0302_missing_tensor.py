@@ -20,6 +20,7 @@ HINT = "is the download complete, and does the configuration belong to these wei
 
 def run(release: Release) -> Iterator[Finding]:
     """Weights without tensor, and stacks of experts with gaps. What an absent or damaged shard would hold is told with the shard."""
+    yield from blind(release)
     if not release.missing:
         return
     checkpoint, ledger = release.checkpoint, Ledger()
@@ -41,6 +42,19 @@ def run(release: Release) -> Iterator[Finding]:
         else:
             found = "in no shard"
         ledger.fail("D0302", name, expected="in the checkpoint", found=found, hint=HINT)
+    yield from ledger.findings()
+
+
+def blind(release: Release) -> Iterator[Finding]:
+    """Weights of a tower for images of which some are there; D0309 tells of one that is absent, the shard what an absent shard would hold."""
+    if not release.towers.get("vision"):
+        return
+    ledger, indexed = Ledger(), release.checkpoint.index.weight_map.keys() if release.checkpoint.index else set()
+    prefixes = tuple(prefix for tower in release.model.towers for prefix in tower.prefixes)
+    if any(name.startswith(prefixes) and name not in release.checkpoint.headers for name in indexed):
+        return
+    for name in release.blind:
+        ledger.fail("D0302", f"vision.{name}", expected="in the checkpoint, as vision_config says", found="in no shard", hint=HINT)
     yield from ledger.findings()
 
 

@@ -20,7 +20,9 @@ HINT = "does the configuration belong to these weights?"
 def run(release: Release) -> Iterator[Finding]:
     """Tensors whose shape contradicts the configuration, and experts that differ from one another."""
     ledger = Ledger()
-    for name, located in release.tensors.items():
+    absent = {*release.missing, *(f"vision.{name}" for name in release.blind)}
+    tower = {f"vision.{name}": located for name, located in release.vision.items()}
+    for name, located in (release.tensors | tower).items():
         source = located.pieces[0][1]
         if len({stored.shape for stored, _ in located.alike}) > 1:
             ledger.fail("D0305", name, expected="pieces of one shape", found="experts of different shapes", hint=HINT)
@@ -30,7 +32,7 @@ def run(release: Release) -> Iterator[Finding]:
         elif located.odd is not None:
             found = f"{located.odd.name} has companions of another kind than {source.name}"
             ledger.fail("D0305", name, expected="pieces stored alike", found=found, hint=HINT)
-        elif not located.fits and name not in release.missing:
+        elif not located.fits and name not in absent:
             expected = f"{list(located.spec.shape)} by the configuration ({located.spec.axes})"
             ledger.fail("D0305", source.name, expected=expected, found=f"{list(located.shape)} for {name}", hint=HINT)
     yield from ledger.findings()

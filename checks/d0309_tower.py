@@ -15,7 +15,7 @@ from day0.spec.finding import Finding
 def run(release: Release) -> Iterator[Finding]:
     """Towers that are described and not stored; what has neither section nor tensors is a text-only checkpoint."""
     config = release.checkpoint.config.data
-    for tower in release.model.towers if release.checkpoint.headers else ():
+    for tower in () if release.checkpoint.config_alone else release.model.towers:
         section = f"{tower.name}_config"
         if release.towers[tower.name]:
             continue

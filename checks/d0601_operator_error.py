@@ -24,7 +24,7 @@ def run(evidence: OperatorEvidence) -> Iterator[Finding]:
         return
     x = evidence.errors
     limit, row = LIMITS[evidence.dtype]
-    limit *= 1 + SURE / (2 * max(x.elements, 1)) ** 0.5
+    limit *= 1 + SURE / max(x.elements, 1) ** 0.5  # elements of a row share roundings: half of them are independent
     if not (x.finite and x.ratio <= limit and x.row_ratio <= row):
         found = f"{x.ratio:.3g} times the budget of {x.budget:.2g}, worst row {x.row}: {x.row_ratio:.3g}" if x.finite else "infinity or NaN"
         expected = f"at most {limit:.3g}, row {row:g}"

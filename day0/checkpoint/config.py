@@ -109,7 +109,10 @@ class Config:
             if default is REQUIRED:
                 raise Day0Error(f"key {self.prefix}{key} is missing", self.path, hint="this family cannot be read without it")
             return default
-        value = widen(value)
+        try:
+            value = widen(value)
+        except OverflowError:
+            raise Day0Error(f"{self.prefix}{key} is larger than any number can be: {str(value)[:20]}…", self.path) from None
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", list: "a list", dict: "an object"}
             raise Day0Error(f"{self.prefix}{key} should be {wanted[kind]}, found {str(value)[:60]!r}", self.path)

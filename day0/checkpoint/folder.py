@@ -28,7 +28,10 @@ from day0.spec.record import record
 from day0.spec.registry import formats
 from day0.spec.reports.base import Input
 
-SMALL = ("generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "hf_quant_config.json")
+SMALL = (
+    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "hf_quant_config.json",
+    "preprocessor_config.json",
+)  # fmt: skip
 NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
 
 

@@ -21,6 +21,8 @@ def command(
     batch: options.Batch = None,
     dtype: options.Dtype = None,
     weights: options.Weights = None,
+    vision: options.Vision = None,
+    image_tokens: options.ImageTokens = None,
     layer: Layers = "all",
     question: Question = "What is the capital of France?",
     serve: Serve = True,
@@ -36,7 +38,9 @@ def command(
 
     target = find_machine(machine)
     length = token_count(context) if context else None
-    workload = Workload(context=length, batch=batch, dtype=dtype, weights=weights or "resident")
+    workload = Workload(
+        context=length, batch=batch, dtype=dtype, weights=weights or "resident", vision=vision, image_tokens=image_tokens
+    )  # fmt: skip
     wanted = Wanted(released=model, machine=target, workload=workload, layers=layer, question=question, serve=serve)
     return _adapt(Chain.of(reports, model, target.name), wanted, json, yaml)
 

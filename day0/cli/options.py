@@ -26,6 +26,11 @@ Weights = Annotated[
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Processor threads; default: one for each core.")]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Allow code that lies in the model's folder to run.")]
 
+Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Take images: load their tower; default: the engine's way.")]
+ImageTokens = Annotated[
+    int | None, typer.Option("--image-tokens", min=1, help="Tokens of the largest image; default: the most that the release makes of one.")
+]
+
 MaxNew = Annotated[int | None, typer.Option("--max-new", min=1, help="Tokens of an answer at the most; default: 512, within the plan.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0.0, help="Of the distribution that tokens are drawn from; 0 is greedy.")]
 TopK = Annotated[int, typer.Option("--top-k", min=0, help="Keep the k best tokens; 0 keeps all.")]

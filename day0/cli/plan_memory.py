@@ -27,9 +27,7 @@ Dp = Annotated[int | None, typer.Option("--dp", min=1, help="Copies of attention
 Cp = Annotated[int | None, typer.Option("--cp", min=1, help="Ranks of tp that share the tokens of replicated state.")]
 Redundant = Annotated[int, typer.Option("--redundant-experts", min=0, help="Experts held a second time, so that ranks come out even.")]
 Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra prediction layers; default: no.")]
-Vision = Annotated[bool | None, typer.Option("--with-vision/--no-vision", help="Load towers of other modalities; default: the engine's.")]
-Images = Annotated[int, typer.Option("--images", min=1, help="Images that are encoded at once, where towers are loaded.")]
-ImageTokens = Annotated[int, typer.Option("--image-tokens", min=1, help="Tokens of the largest image.")]
+Images = Annotated[int, typer.Option("--images", min=1, help="Images that another engine encodes at once, where towers are loaded.")]
 Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
 HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
 WhatIf = Annotated[list[str] | None, typer.Option("--what-if", metavar="CHANGES", help="Plan again with context=…,batch=…,cards=… changed.")]
@@ -41,7 +39,7 @@ def command(
     model: options.OptionalModel = None, machine: options.Machine = None, context: options.Context = None, batch: options.Batch = None,
     dtype: options.Dtype = None, weights: options.Weights = None, page_size: PageSize = 16, chunk: Chunk = 512, kv_dtype: KvDtype = None,
     engine: Engine = "day0", tp: Tp = None, ep: Ep = None, pp: Pp = None, dp: Dp = None, cp: Cp = None, redundant: Redundant = 0,
-    mtp: Mtp = False, vision: Vision = None, images: Images = 1, image_tokens: ImageTokens = 4096, utilisation: Utilisation = None,
+    mtp: Mtp = False, vision: options.Vision = None, images: Images = 1, image_tokens: options.ImageTokens = None, utilisation: Utilisation = None,
     host_memory: HostMemory = None, changes: WhatIf = None, csv: Csv = None, log: Log = None,
     reports: options.Reports = options.REPORTS, json: options.Json = False, yaml: options.Yaml = False,
 ) -> int:  # fmt: skip

@@ -17,6 +17,7 @@ from day0.spec.errors import Day0Error
 def command(
     prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="What to ask.")] = None,
     prompt_file: Annotated[Path | None, typer.Option("--prompt-file", help="Read one more prompt from a file, whole.")] = None,
+    images: Annotated[list[Path] | None, typer.Option("--image", help="Image that the prompt is about; may be given several times.")] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Talk: read a line, answer, and so on; the end of input ends it.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     model: options.ModelOption = None,
@@ -46,7 +47,7 @@ def command(
     penalty = repetition_penalty
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
-    batches, talk = _prompts(opening, None if chat else texts, raw, max_new)
+    batches, talk = _prompts(opening, None if chat else texts, images or [], raw, max_new)
     return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ())), profile, json, yaml)
 
 
@@ -67,17 +68,17 @@ def _open(reports: Path, model: Path | None, machine: str | None, *how: Any) -> 
     return chain, open_chain(chain, *how)
 
 
-def _prompts(opening: Any, texts: list[str] | None, raw: bool, max_new: int | None) -> Any:
-    """Batches of prompts; without texts, those of a conversation on stdin, and the conversation."""
+def _prompts(opening: Any, texts: list[str] | None, images: list[Path], raw: bool, max_new: int | None) -> Any:
+    """Batches of prompts, each about all images; without texts, those of a conversation on stdin, and the conversation."""
     from day0.stages.prompt import EXAMPLE, Conversation, Reader
 
-    reader = Reader(opening.tokenizer, opening.context, raw=raw, max_new=max_new)
+    reader = Reader(opening.tokenizer, opening.context, raw=raw, max_new=max_new, eye=opening.eye)
     if texts is None:
         talk = Conversation()
-        return reader.turns(sys.stdin, talk), talk
+        return reader.turns(sys.stdin, talk, images), talk
     if not texts:
         raise Day0Error("there is no prompt", hint=EXAMPLE)
-    return [[reader.read(text) for text in texts]], None
+    return [[reader.read(text, images) for text in texts]], None
 
 
 def _answer(chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any], profile: bool, json: bool, yaml: bool) -> int:

@@ -24,15 +24,18 @@ def command(
     chunk: Annotated[int | None, typer.Option("--chunk", min=1, help="Tokens of a sequence read at a time; default: all.")] = None,
     decode_from: Annotated[int | None, typer.Option("--decode-from", min=0, help="Place from which tokens are read one by one.")] = None,
     window: Annotated[int | None, typer.Option("--window", min=2, help="Tokens of a piece of --text; default: up to 2048.")] = None,
-    images: Annotated[list[Path] | None, typer.Option("--images", help="Pictures, for models that take them.")] = None,
+    images: Annotated[list[Path] | None, typer.Option("--images", help="Image files, for the image placeholders in --ids, in their order.")] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[IMAGE]...", help="More files for --images.")] = None,
     json: options.Json = False,
     yaml: options.Yaml = False,
 ) -> int:
     """Score, write the logits, show the losses."""
     if (ids is None) == (text is None):
         raise Day0Error("give either --ids or --text", hint="day0 score MODEL --ids ids.json --out logits.safetensors")
-    if images:
-        raise Day0Error("this model takes no images", images[0], hint="leave out --images")
+    if more and not images:
+        raise Day0Error("one model at a time", more[0], hint="image files come after --images")
+    if images and ids is None:
+        raise Day0Error("--images goes with --ids", images[0], hint="a text has no place for an image")
     if window and text is None:
         raise Day0Error("--window goes with --text", hint="token ids are taken as they are")
     from day0.render import console
@@ -44,6 +47,6 @@ def command(
     manner = Manner(executor=executor, dtype=dtype, device=device, weights=weights or "resident", **feeding)
     sequences = read_ids(ids) if ids else read_windows(text or Path(), model, window)
     with progress() as listen:
-        report = score(model, sequences, manner, out, listen)
+        report = score(model, sequences, manner, out, listen, [*(images or []), *(more or [])])
     console.show(report, view.score, json=json, yaml=yaml)
     return 0

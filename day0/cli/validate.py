@@ -1,7 +1,7 @@
 """Compare a model with its reference, from weights to logits, and name the first thing that is wrong.
 
 Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong, 2 when
-neither a layer nor the logits could be compared.
+neither a layer nor the logits could be compared. A run that was stopped goes on where it was when it is started again.
 """
 
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ from day0.cli import options
 
 Layers = Annotated[str, typer.Option("--layer", "--layers", metavar="N|A-B|all", help="Layers to compare; several with commas.")]
 Until = Annotated[Literal["weights", "operators", "layers", "model"], typer.Option("--until", help="Highest rung of the ladder to climb.")]
+Only = Annotated[Literal["weights", "operators", "layers", "model"] | None, typer.Option("--only", help="Climb this rung alone.")]
 Inputs = Annotated[
     Literal["reference", "random"],
     typer.Option("--inputs", help="What enters a layer: the reference's hidden states (runs all layers before it), or drawn values."),
@@ -23,6 +24,7 @@ def command(
     model: options.OptionalModel = None,
     layers: Layers = "all",
     until: Until = "model",
+    only: Only = None,
     dtype: options.Dtype = None,
     inputs: Inputs = "reference",
     tokens: Tokens = None,
@@ -44,8 +46,12 @@ def command(
 
     chain = Chain.find(reports, model, find_machine(machine).name if machine else None)
     before = chain.read(InspectReport), chain.read(PlanMemoryReport), chain.read(MapOpsReport)
+    journal = chain.folder / "validate-layer.partial"
     with progress() as listen:
-        report = validate(*before, layers=layers, until=until, dtype=dtype, inputs=inputs, tokens=tokens, progress=listen)
+        report = validate(
+            *before, layers=layers, until=until, only=[only] if only else (), dtype=dtype, inputs=inputs, tokens=tokens, progress=listen,
+            journal=journal,
+        )  # fmt: skip
     path = chain.write(report)
     console.show(report, view.validate, json=json, yaml=yaml)
     first = report.first_divergence

@@ -1,15 +1,20 @@
 """What is compared: our engine and the reference, each in float32 and in the model's own type."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from day0.checkpoint.folder import Checkpoint
 from day0.community.reference import Reference
 from day0.engine.probe import Probe
 from day0.engine.release import Release
 from day0.spec.reports.map_ops import MapOpsReport
+
+Opens = Callable[[Checkpoint, torch.dtype, torch.device], Any]  # what behaves as `Reference`
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,7 @@ class Bench:
 
     release: Release
     maps: dict[torch.dtype, MapOpsReport]  #: who runs each operator, in float32 and in the model's own type
+    opens: Opens | None = None  #: makes the reference; None: transformers does
 
     @cached_property
     def probes(self) -> dict[torch.dtype, Probe]:
@@ -42,6 +48,9 @@ class Bench:
         return range(place * span, (place + 1) * span)
 
     def _reference(self, dtype: torch.dtype) -> Reference:
+        if self.opens:
+            made: Reference = self.opens(self.release.checkpoint, dtype, self.probes[torch.float32].device)
+            return made
         return Reference.open(self.release.checkpoint, dtype, range(0), self.probes[torch.float32].device)
 
 

@@ -13,7 +13,17 @@ from day0.community.reference import LayerRun, Reference
 from day0.community.selection import Selection, rule
 from day0.community.statistics import compare, dtype_name
 from day0.engine.probe import LayerResult, Probe
-from day0.spec.evidence import Evidence, LayerEvidence, ReadsEvidence, RotaryEvidence, SelectionEvidence, Uncompared
+from day0.spec.evidence import (
+    Evidence,
+    LayerEvidence,
+    PositionsEvidence,
+    ReadsEvidence,
+    ReusedEvidence,
+    RotaryEvidence,
+    SelectionEvidence,
+    StateEvidence,
+    Uncompared,
+)
 from day0.spec.ops import Phase
 from day0.spec.rope import Rope
 
@@ -35,14 +45,18 @@ def compare_layer(
         truth, entering_TD = truths[dtype], stream_TD.to(dtype)
         peer = None if dtype == torch.float32 else bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
         choices = Choices.of(bench, place, truth, handed)
+        kept: dict[Phase, dict[int, LayerResult]] = {}
         for phase, chunks in runs(len(entering_TD)).items():
-            ours = chain(probe, bench.ours(place), probe.entering(bench.ours(place)[0], entering_TD), choices, chunks, ids)
+            ours = kept[phase] = chain(probe, bench.ours(place), probe.entering(bench.ours(place)[0], entering_TD), choices, chunks, ids)
             evidence += _parts(bench, place, phase, dtype, ours, truth, peer)
             for index, result in ours.items():
                 if truth.selection and result.scores_TE is not None and truth.router is not None:
                     evidence.append(_selection(index, phase, dtype, result, truth, peer))
             if phase == "prefill":
                 evidence += _reads(dtype, ours, choices, truth)
+                evidence += _reused(bench, dtype, ours, choices, handed)
+        if dtype == torch.float32:
+            evidence += received(kept)
     return evidence, truths[torch.float32]
 
 
@@ -121,6 +135,35 @@ def _reads(dtype: torch.dtype, ours: dict[int, LayerResult], choices: Choices, t
                 layer=index, part="reads", dtype=dtype_name(dtype), tokens=len(result.reads_TK), chosen=chosen, lacking=lacking,
                 affected=affected,
             )  # fmt: skip
+
+
+def _reused(
+    bench: Bench, dtype: torch.dtype, ours: dict[int, LayerResult], choices: Choices, handed: Tensor | None
+) -> Iterator[Evidence]:
+    """What layers take over from the layer they name, next to what the reference hands on; nothing where that layer was not run."""
+    for index, result in ours.items():
+        source = bench.release.model.layers[index].index_source
+        if source is not None and handed is not None and result.reused_TK is not None and choices.reads_TK is not None:
+            lacking, chosen, _ = differing(ascending(result.reused_TK), choices.reads_TK)
+            yield ReusedEvidence(layer=index, part="reads", dtype=dtype_name(dtype), source=source, chosen=chosen, lacking=lacking)
+
+
+def received(kept: dict[Phase, dict[int, LayerResult]]) -> Iterator[Evidence]:
+    """What a layer is given and leaves beside the stream: positions of its tokens, and state, as one step and as many steps have it."""
+    for index, whole in kept["prefill"].items():
+        stepwise = kept["decode"][index]
+        assert stepwise.positions_T is not None
+        wrong_T = stepwise.positions_T != torch.arange(len(stepwise.positions_T), device=stepwise.positions_T.device)
+        first = int(wrong_T.int().argmax()) if wrong_T.any() else -1
+        yield PositionsEvidence(
+            layer=index, part="positions", tokens=len(wrong_T), wrong=int(wrong_T.sum()), first=first,
+            found=int(stepwise.positions_T[first]),
+        )  # fmt: skip
+        for name, right in whole.state.items():
+            rows = min(len(right), len(stepwise.state[name]))
+            if rows:
+                errors = compare(stepwise.state[name][-rows:], right[-rows:], None, torch.float32)
+                yield StateEvidence(layer=index, part="state", name=name, tokens=len(wrong_T), errors=errors)
 
 
 def _selection(

@@ -7,16 +7,19 @@ from torch import Tensor
 
 from day0.community.bench import Bench
 from day0.community.compare_layers import Choices, repeated
-from day0.community.statistics import Tally, dtype_name
+from day0.community.statistics import Tally, compare, dtype_name
 from day0.engine.probe import READERS, Probe
-from day0.spec.evidence import ModelEvidence
+from day0.spec.evidence import DepthEvidence, ModelEvidence
 from day0.spec.progress import Progress
 
 ROWS = 16  # tokens whose logits are held at a time
 
 
-def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence]:
-    """Evidence for the logits, with the reference's choices (experts, what attention reads) forced; and free, where there are choices."""
+def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence | DepthEvidence]:
+    """Evidence for the stream after each layer, and for the logits.
+
+    With the reference's choices (experts, what attention reads) forced; and free, where there are choices.
+    """
     truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
     ways = (True, False) if bench.truth.routed or _chooses(bench) else (True,)
     runs = {(dtype, way): _Run(probe, ids, way) for dtype, probe in bench.probes.items() for way in ways}
@@ -27,8 +30,10 @@ def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Itera
         same = bench.own is bench.truth
         own_TD = truth.hidden_TD if same else bench.own.layer(place, own_TD, ids=ids, handed=handed, **repeated(truth)).hidden_TD
         choices = Choices.of(bench, place, truth, handed)
-        for run in runs.values():
+        for (dtype, forced), run in runs.items():
             run.go(bench.ours(place), choices)
+            if forced:
+                yield _depth(bench, dtype, bench.ours(place)[-1], run.stream, truth.hidden_TD, None if dtype == torch.float32 else own_TD)
         truth_TD, handed = truth.hidden_TD, truth.handed
     streams = {key: run.stream for key, run in runs.items()}
     progress("model", bench.truth.layers, bench.truth.layers)
@@ -39,6 +44,11 @@ def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Itera
             right_TW = bench.truth.head(truth_TD[rows])
             tally.add(bench.probes[dtype].head(stream_TD[rows]), right_TW, None if dtype == torch.float32 else bench.own.head(own_TD[rows]))
         yield tally.evidence(forced)
+
+
+def _depth(bench: Bench, dtype: torch.dtype, layer: int, ours: Tensor, right: Tensor, peer: Tensor | None) -> DepthEvidence:
+    errors = compare(bench.probes[dtype].leaving(layer, ours, right), right, peer, dtype)
+    return DepthEvidence(layer=layer, part="stream", dtype=dtype_name(dtype), errors=errors)
 
 
 def _chooses(bench: Bench) -> bool:

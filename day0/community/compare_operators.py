@@ -1,7 +1,8 @@
 """Operators: every implementation that the map chose, on the inputs that the model's layers really give it, against its reference."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,23 +14,25 @@ from day0.community.statistics import Tally, dtype_name
 from day0.engine.packed import Group, Packed
 from day0.engine.probe import Call
 from day0.engine.release import Release
-from day0.spec.evidence import Errors, OperatorEvidence, Uncompared
+from day0.spec.evidence import Errors, Evidence, OperatorEvidence, Uncompared
 from day0.spec.model import Layer
 from day0.spec.ops import Phase
 from day0.spec.progress import Progress
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport
 
+Memo = Callable[[str, Callable[[], Iterable[Evidence]]], list[Evidence]]
 TOKENS, SINGLE = 48, 8  # tokens that operators are looked at with; the last few are decoded one by one
 
 
 def compare_operators(
-    bench: Bench, layers: Sequence[int], ids: Sequence[int], progress: Progress, drawn: bool = False
-) -> Iterator[OperatorEvidence | Uncompared]:
+    bench: Bench, layers: Sequence[int], ids: Sequence[int], progress: Progress, drawn: bool = False,
+    memo: Memo = lambda _key, compute: list(compute()),
+) -> Iterator[Evidence]:  # fmt: skip
     """Evidence for each call of the chosen layers (and of the ends, when all are chosen), in each type.
 
     A layer runs on the stream that our float32 run lets out of the layer before it, or on drawn values. Of layers that are alike (equal
-    parts, equal formats, equal implementations) the first chosen one speaks for all.
+    parts, equal formats, equal implementations) the first chosen one speaks for all. `memo` (a name, what measures) may know it already.
     """
     float32 = bench.probes[torch.float32]
     model = float32.release.model
@@ -44,9 +47,10 @@ def compare_operators(
         reads_TK = read.get(model.layers[index].index_source)
         if index in speakers:
             stream_TD = draw(index, stream_TD) if drawn else stream_TD
-            for dtype, probe in bench.probes.items():
-                probe.layer(index, stream_TD.to(dtype), None, _chunks(model.layers[index], len(ids)), judges[dtype], ids=ids, reads_TK=reads_TK)
-                yield from judges[dtype].evidence()
+            steps = _chunks(model.layers[index], len(ids))
+            told = memo(f"operators {index}", partial(_layer, bench, index, stream_TD, steps, judges, ids, reads_TK))
+            judges[torch.float32].seen |= {(one.layer, one.op) for one in told if isinstance(one, OperatorEvidence)}
+            yield from told
         if index + 1 < last:
             result = float32.layer(index, stream_TD, None, [len(ids)], ids=ids, reads_TK=reads_TK)
             stream_TD, read[index] = stream_TD if drawn else result.hidden_TD, result.reads_TK
@@ -57,6 +61,15 @@ def compare_operators(
             yield from judges[dtype].evidence()
     yield from _silent(float32.mapped, speakers, judges[torch.float32].seen, len(ids))
     progress("operators", last, last)
+
+
+def _layer(
+    bench: Bench, index: int, stream_TD: Tensor, steps: list[int], judges: dict[torch.dtype, "_Judge"], ids: Sequence[int],
+    reads_TK: Tensor | None,
+) -> Iterator[Evidence]:  # fmt: skip
+    for dtype, probe in bench.probes.items():
+        probe.layer(index, stream_TD.to(dtype), None, steps, judges[dtype], ids=ids, reads_TK=reads_TK)
+        yield from judges[dtype].evidence()
 
 
 def _chunks(layer: Layer, tokens: int) -> list[int]:

@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from day0.community.decode import independent
+from day0.community.pattern import pattern
 from day0.engine.loading import copy, decoded
 from day0.engine.release import Located, Release
 from day0.spec.evidence import WeightEvidence
@@ -17,16 +19,22 @@ from day0.spec.format import Stored
 from day0.spec.progress import Progress
 
 SLAB = 1 << 20  # elements of a plain tensor that are compared at a time
+Memo = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
 Sampled = tuple[int | None, str, Located, Stored]  # layer, part, weight, one of its stored tensors
 
 
-def compare_weights(release: Release, layers: Sequence[int], ends: bool, progress: Progress) -> Iterator[WeightEvidence]:
-    """Evidence for each stored tensor of `layers`, and of embedding, norm and head with `ends`; one tensor is in memory at a time."""
+def compare_weights(
+    release: Release, layers: Sequence[int], ends: bool, progress: Progress, memo: Memo = lambda _key, compute: compute()
+) -> Iterator[WeightEvidence]:
+    """Evidence for each stored tensor of `layers`, and of embedding, norm and head with `ends`; one tensor is in memory at a time.
+
+    `memo` (a name, what measures) may know a measurement already.
+    """
     tensors = list(_tensors(release, layers, ends))
     measured = []
     for done, (layer, part, located, stored) in enumerate(tensors):
         progress("weights", done, len(tensors))
-        measured.append(_measure(release, layer, part, located, stored))
+        measured.append(memo(f"weights {stored.name}", partial(_measure, release, layer, part, located, stored)))
     progress("weights", len(tensors), len(tensors))
     kinds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for found, (_, _, located, _) in zip(measured, tensors, strict=True):
@@ -54,7 +62,7 @@ def _kind(located: Located) -> tuple[str, str]:
 def _measure(release: Release, layer: int | None, part: str, located: Located, stored: Stored) -> dict[str, Any]:
     """Statistics of one stored tensor, read in slabs of rows where it is plain and large."""
     squares, peak, finite, largest, path = 0.0, 0.0, True, 0.0, ""
-    apart, where = 0.0, ""
+    apart, where, looks = 0.0, "", ""
     for start, ours, other in _slabs(release, stored):
         kept = torch.nan_to_num(ours, nan=0.0, posinf=0.0, neginf=0.0)
         squares += float(kept.double().square().sum())
@@ -64,11 +72,12 @@ def _measure(release: Release, layer: int | None, part: str, located: Located, s
             path = other[1]
             largest = max(largest, float(torch.nan_to_num(other[0], nan=0.0, posinf=0.0, neginf=0.0).abs().max()))
             difference, place = _difference(ours, other[0], start)
-            apart, where = (difference, place) if difference > apart else (apart, where)
+            if difference > apart:
+                apart, where, looks = difference, place, _pattern(ours, other[0])
     return dict(
         layer=layer, part=part, name=stored.name, role=located.spec.role, format=stored.format, path=path, where=where, finite=finite,
         deviation=0.0 if apart == 0 else apart / largest if largest else math.inf, rms=math.sqrt(squares / max(1, math.prod(stored.shape))),
-        peak=peak,
+        peak=peak, pattern=looks,
     )  # fmt: skip
 
 
@@ -84,6 +93,12 @@ def _slabs(release: Release, stored: Stored) -> Iterator[tuple[int, Tensor, tupl
         ours = torch.empty(min(count, rows - start), *stored.shape[1:])
         copy(release.folder, stored.parts["data"], ours, start * width)
         yield start, ours, independent(release.checkpoint, stored, slice(start, start + len(ours)))
+
+
+def _pattern(ours: Tensor, other: Tensor) -> str:
+    """Of matrices that hold finite numbers."""
+    comparable = ours.shape == other.shape and ours.dim() > 1 and bool((torch.isfinite(ours) & torch.isfinite(other)).all())
+    return pattern(ours.flatten(0, -2).double(), other.flatten(0, -2).double()) if comparable else ""
 
 
 def _difference(ours: Tensor, other: Tensor, start: int) -> tuple[float, str]:

@@ -33,9 +33,13 @@ def read(raw: Tensor | None) -> Tensor | None:
     """The choice of one sequence, [1, T, K] or [1, N, T, K] → [T, K] or [T, N, K], int64, ascending; -1 is none, and last.
 
     Numbers of tokens, entries or blocks: none of them is larger than the position of the token that reads, so what is larger fills a gap.
+    Classes that say it as a mask, [1, N, T, S], true where a token is read, are understood too.
     """
     if raw is None:
         return None
+    if raw.dtype == torch.bool:
+        places = torch.arange(raw.shape[-1], device=raw.device).expand(raw.shape)
+        raw = ascending(places.masked_fill(~raw, -1))
     chosen = raw[0].long().transpose(0, 1) if raw.dim() == 4 else raw[0].long()
     positions = torch.arange(len(chosen), device=chosen.device).view(-1, *[1] * (chosen.dim() - 1))
     return ascending(chosen.masked_fill(chosen > positions, -1))

@@ -92,7 +92,7 @@ class Reference:
     def head(self, hidden_TD: Tensor) -> Tensor:
         """Final norm and output matrix: float32 logits [T, W]."""
         with self._only(self.layers - 1, hidden_TD):
-            return self.model(**self._dummy(hidden_TD, 0), use_cache=False).logits[0].float()
+            return self.model(**self._dummy(hidden_TD, 0, [0] * len(hidden_TD)), use_cache=False).logits[0].float()
 
     @torch.no_grad()
     def layer(

@@ -29,6 +29,7 @@ class Router:
     module: Any  #: with its own bias and groups
     others: tuple[Any, ...] = ()  #: further arguments, such as a correction bias that the module around it holds
     scale: float = 1.0  #: factor that the module around it puts on the weights
+    batched: bool = False  #: whether it takes hidden states as [1, T, D]; else as [T, D]
 
     def copy(self) -> "Router":
         """One that stays when the layer is given back."""
@@ -91,7 +92,7 @@ def watched(layer: nn.Module, router: Any, experts_TK: Tensor | None = None) -> 
         choice = _Choice(router.top_k, None, experts_TK)
         with choice:
             result = original(hidden, *others, **kwargs)
-        seen.append((_selection(result, choice, scale), Router(module=router, others=others, scale=scale)))
+        seen.append((_selection(result, choice, scale), Router(module=router, others=others, scale=scale, batched=hidden.dim() == 3)))
         return result
 
     router.forward = forward
@@ -117,8 +118,9 @@ def rule(router: Router, logits_TE: Tensor, experts_TK: Tensor | None = None) ->
     module = router.module
     matrix = next(p for p in module.parameters() if p.dim() == 2 and p.shape[0] == logits_TE.shape[1])
     choice = _Choice(module.top_k, logits_TE, experts_TK)
+    hidden_TD = torch.zeros(logits_TE.shape[0], matrix.shape[-1], dtype=logits_TE.dtype, device=logits_TE.device)
     with choice:
-        result = module(torch.zeros(logits_TE.shape[0], matrix.shape[-1], dtype=logits_TE.dtype, device=logits_TE.device), *router.others)
+        result = module(hidden_TD[None] if router.batched else hidden_TD, *router.others)
     return _selection(result, choice, router.scale)
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +17,7 @@ from day0.engine.release import Release
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.state import Sequence, State
 from day0.engine.stream import TextStream
+from day0.engine.vision import Vision, axes
 from day0.engine.weights import open_weights
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -71,14 +73,15 @@ class Engine:
         """Allocate exactly what the plan says and read the weights."""
         release.require_complete()
         load = plan.workload
-        workspace = Workspace(footprint.workspace(release, load.dtype), device)
+        workspace = Workspace(footprint.workspace(release, load.dtype, load.sees), device)
         watch = Stopwatch() if profile else None
         bound = Bound(mapped.sites, workspace, watch)
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
-        engine = cls(Forward(release.model, weights, bound, state), state, plan, tokenizer)
+        vision = Vision(release, load, bound, device) if load.sees else None
+        engine = cls(Forward(release.model, weights, bound, state, vision), state, plan, tokenizer)
         engine._workspace = workspace.bytes
         engine.profile = watch.seconds if watch else {}
         return engine
@@ -107,8 +110,16 @@ class Engine:
         tokens, outputs, context = self._largest
         dtype = self.plan.workload.dtype
         peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
-        weights = sum(self.forward.weights.bytes.values())
-        return {"weights": weights, "state": self.state.bytes, "workspace": self._workspace, "activations": sum(peak.values())}
+        found = {
+            "weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace,
+            "activations": sum(peak.values()),
+        }  # fmt: skip
+        vision = self.forward.vision
+        if vision is not None:
+            encoding = transient.encoding(vision.encoder, dtype, vision.largest)
+            found |= {"images": vision.capacity, "activations": max(found["activations"], encoding)}
+            found["weights"] += vision.bytes
+        return found
 
     def add(self, request: Request) -> None:
         """Queue a request; Day0Error when it can never run."""
@@ -122,6 +133,10 @@ class Engine:
             raise Day0Error(f"{asked} are more than the planned context of {context}", hint="shorten it, or plan with a larger --context")
         if not all(0 <= token < vocab for token in request.tokens):
             raise Day0Error(f"a prompt token is outside the vocabulary of {vocab}", hint="does the tokenizer belong to this model?")
+        if request.images:
+            if self.forward.vision is None:
+                raise Day0Error("this plan takes no images", hint="run `day0 plan-memory --with-vision` and `day0 map-ops` first")
+            self.forward.vision.require(request.images)
         self._waiting.append(request)
 
     def cancel(self, id: str) -> None:
@@ -166,6 +181,8 @@ class Engine:
             if sequence is None:
                 return
             self._waiting.popleft()
+            if request.images and self.forward.vision is not None:
+                sequence.axes_3S = axes(len(request.tokens), request.images, self.forward.vision.encoder.merge)
             stream = TextStream(self.tokenizer, request.stop, request.tokens) if self.tokenizer else None
             self._active[request.id] = Active(request, sequence, SamplerState(request), stream, list(request.tokens))
 
@@ -175,7 +192,7 @@ class Engine:
         if request.prompt_logprobs:
             return best
         for active in self._active.values():
-            limit = min(active.sequence.length, len(request.tokens) - 1)
+            limit = min(active.sequence.length, len(request.tokens) - 1, _alike(active.request, request))
             same = next((i for i in range(limit) if active.tokens[i] != request.tokens[i]), limit)
             if same > best[1]:
                 best = (active.sequence, same)
@@ -205,10 +222,13 @@ class Engine:
                 ends.append(start - 1)
                 finished.append(active)
         news = [(a.sequence, a.tokens[a.sequence.length : a.sequence.length + count]) for a, count in reading]
+        vision = self.forward.vision
+        chunks = [(a.sequence.length, count, a.request.images) for a, count in reading]
+        images = vision.images(len(decoding), chunks) if vision else None
         decode = self.state.segment("decode", [(a.sequence, a.tokens[-1:]) for a in decoding]) if decoding else None
         prefill = self.state.segment("prefill", news) if news else None
         outputs = torch.tensor(rows + scored + ends, dtype=torch.int64, device=self.state.device)
-        return Step(decode=decode, prefill=prefill, outputs=outputs), finished
+        return Step(decode=decode, prefill=prefill, outputs=outputs, images=images), finished
 
     def _score_prompts(self, reading: list[tuple[Active, int]], hidden_OD: Tensor, start: int) -> Tensor:
         """Log-probabilities of the prompt tokens that follow each scored row; returns the rows of the others."""
@@ -254,3 +274,12 @@ class Engine:
         self.state.free(active.sequence)
         del self._active[active.request.id]
         return output
+
+
+def _alike(one: Request, other: Request) -> int:
+    """Position up to which the images of two prompts are the same: other images may hide behind the same tokens."""
+    limit = max(len(one.tokens), len(other.tokens))
+    for mine, theirs in zip_longest(one.images, other.images):
+        if mine is None or theirs is None or (mine.start, mine.picture.digest) != (theirs.start, theirs.picture.digest):
+            return min([limit, *(placed.start for placed in (mine, theirs) if placed is not None)])
+    return limit

@@ -13,6 +13,8 @@ from day0.engine.inventory import Inventory
 from day0.engine.release import Release
 from day0.engine.rules import named_rules
 from day0.engine.shard import Cut
+from day0.spec import dtype as number
+from day0.spec.encoder import Encoder
 from day0.spec.machine import Machine
 from day0.spec.model import Layer
 from day0.spec.placement import ONE_CARD, Placement
@@ -43,13 +45,19 @@ class Demand:
         """What the cards of each stage hold of the weights."""
         return Holdings(self.inventory, self.workload, self.placement, self.rules, self.cut)
 
+    @property
+    def encoder(self) -> Encoder | None:
+        """The tower that is run."""
+        return self.release.model.encoder if self.workload.sees else None
+
     @cached_property
     def workspace(self) -> int:
         """Bytes on one card that packed weights are decoded into."""
         if self.workload.engine != "day0":
             return 0
         layers, ends, hidden = self.inventory.layers, self.inventory.ends, self.release.model.hidden
-        return footprint.most_decoded(layers, ends, hidden, self.workload.dtype, lambda located: self.cut.shape(located.spec, None, 1))
+        text = footprint.most_decoded(layers, ends, hidden, self.workload.dtype, lambda located: self.cut.shape(located.spec, None, 1))
+        return max(text, footprint.tower_decoded(self.release, self.workload.dtype) if self.encoder else 0)
 
     @property
     def sequences(self) -> int:
@@ -73,7 +81,10 @@ class Demand:
         sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
         layers = [layer for layer, _ in self.inventory.layers]
         found = transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
-        if load.vision:
+        if encoder := self.encoder:
+            found["inserted images"] = number.size(load.dtype, self.step_tokens * encoder.out * (1 + len(encoder.taps)))
+            found["encoder beyond a step"] = max(0, transient.encoding(encoder, load.dtype, load.image_patches) - sum(found.values()))
+        elif load.vision:
             widths, hidden = self.inventory.tower_widths, self.release.model.hidden
             found |= transient.images(widths, hidden, load.dtype, load.images, load.image_tokens)
         return found
@@ -82,6 +93,12 @@ class Demand:
     def activations(self) -> int:
         """Peak of what one step computes."""
         return sum(self.transients.values())
+
+    @property
+    def images(self) -> int:
+        """Room for the embeddings of one image of each sequence, where day0 runs the tower."""
+        load = self.workload
+        return load.batch * transient.embeddings(self.encoder, load.dtype, load.image_patches) if self.encoder else 0
 
     @cached_property
     def collectives(self) -> dict[str, int]:
@@ -132,6 +149,7 @@ class Demand:
             "activations": self.activations,
             "workspace": self.workspace,
             "collectives": sum(self.collectives.values()),
+            "images": self.images if stage == 0 else 0,
         }
         margin = self.margin(sizes, "p95")
         return CardRow(**sizes, margin=margin, free=self.machine.card.memory - sum(sizes.values()) - margin)

@@ -8,7 +8,7 @@ from day0.engine.release import Located, Release
 from day0.spec import dtype as number
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored
-from day0.spec.model import Layer, Model
+from day0.spec.model import Layer, Model, PartSpec
 from day0.spec.names import Cut
 from day0.spec.ops import PHASES
 from day0.spec.record import record
@@ -168,28 +168,38 @@ def pages_for(tokens: int, page_size: int) -> int:
     return -(-tokens // page_size)
 
 
-def workspace(release: Release, dtype: str) -> int:
+def workspace(release: Release, dtype: str, vision: bool = False) -> int:
     """Bytes of the one buffer that packed weights are decoded into: the most that one operator call needs."""
     layers = [(layer, release.layer(layer.index)) for layer in release.model.layers]
-    return most_decoded(layers, release.ends(), release.model.hidden, dtype, lambda located: located.spec.shape)
+    text = most_decoded(layers, release.ends(), release.model.hidden, dtype, lambda located: located.spec.shape)
+    return max(text, tower_decoded(release, dtype) if vision else 0)
+
+
+def tower_decoded(release: Release, dtype: str) -> int:
+    """The same for the tower that reads images, which is whole on its card."""
+    encoder, most = release.model.encoder, 0
+    assert encoder is not None
+    for index, place, part in encoder.places():
+        within = place if index is None else f"layers.{index}.{place}"
+        most = max(most, _decoded(release.vision, within, part, encoder.hidden, dtype, lambda located: located.spec.shape))
+    return most
 
 
 def most_decoded(
     layers: Iterable[tuple[Layer, Mapping[str, Located]]], ends: Mapping[str, Located], hidden: int, dtype: str, shape_of: ShapeOf
 ) -> int:  # fmt: skip
     """The same for these layers; `shape_of` gives the shape of a weight on one card."""
-    needs = [_decoded(weights, layer, hidden, dtype, shape_of) for layer, weights in layers]
+    needs = [_decoded(weights, place, part, hidden, dtype, shape_of) for layer, weights in layers for place, part in layer.parts()]
     whole = [aligned(number.size(dtype, prod(shape_of(located)))) for located in ends.values() if _packed(located)]
     return max([0, *needs, *whole])
 
 
-def _decoded(weights: Mapping[str, Located], layer: Layer, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
+def _decoded(weights: Mapping[str, Located], place: str, part: PartSpec, hidden: int, dtype: str, shape_of: ShapeOf) -> int:
     most = 0
-    for place, part in layer.parts():
-        for phase in PHASES:
-            for site in parts().get(part.kind).sites(part, hidden, phase):
-                names = (f"{place}.{name}" for name in site.weights)
-                most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype, shape_of))
+    for phase in PHASES:
+        for site in parts().get(part.kind).sites(part, hidden, phase):
+            names = (f"{place}.{name}" for name in site.weights)
+            most = max(most, _site_bytes([weights[name] for name in names if name in weights], dtype, shape_of))
     return most
 
 

@@ -63,7 +63,7 @@ class Holdings:
         if load.prediction and stage == self.placement.pp - 1:
             found["prediction"] = self.cut.buffer(self.inventory.prediction).bytes
         if load.vision and stage == 0:
-            found["towers"] = sum(self.inventory.towers.values())
+            found["towers"] = self.inventory.tower_bytes(run=load.sees)
         return found
 
     def _absorbed(self, kind: int) -> int:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 
-from day0.engine.footprint import at_rest, layer_state
+from day0.engine.footprint import at_rest, buffer, layer_state
+from day0.engine.known import towers_of
 from day0.engine.release import Located, Release
 from day0.spec import dtype as number
 from day0.spec.format import Stored
@@ -30,7 +31,10 @@ class Inventory:
         self.ends: Weights = release.ends()
         self._state: dict[tuple[int, bool], tuple[Layer, tuple[StateSpec, ...]]] = {}
         self._same: dict[tuple[bool, tuple[StateSpec, ...]], tuple[StateSpec, ...]] = {}
-        self.towers = {name: sum(release.checkpoint.stored[each].bytes for each in names) for name, names in release.towers.items()}
+        stored = release.checkpoint.stored
+        self.towers = {name: sum(stored[each].bytes for each in names) for name, names in release.towers.items()}
+        if release.checkpoint.config_alone:
+            self.towers |= {name: number.size(dtype, count) for name, _, count in towers_of(release.checkpoint.config.data)}
         seen: dict[object, int] = {}
         for layer in release.model.layers:
             weights = release.layer(layer.index)
@@ -39,6 +43,10 @@ class Inventory:
                 seen[signature] = len(self.kinds)
                 self.kinds.append(weights)
             self.kind_of.append(seen[signature])
+
+    def tower_bytes(self, *, run: bool) -> int:
+        """Bytes of the towers as they are stored; of the one that day0 runs, as it rests in memory."""
+        return buffer(self.release.vision, self.dtype).bytes if run else sum(self.towers.values())
 
     @cached_property
     def bank_format(self) -> str:

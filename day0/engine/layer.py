@@ -13,14 +13,14 @@ from day0.spec.step import Step
 
 
 class BoundLayer:
-    """A layer with its blocks, its operators and its view of the state."""
+    """A layer with its blocks, its operators and its view of the state; `tower` stands before its places where it is one of a tower's."""
 
-    def __init__(self, layer: Layer, bound: Bound, state: LayerState) -> None:
+    def __init__(self, layer: Layer, bound: Bound, state: LayerState | None, tower: str = "") -> None:
         self._layer, self._state = layer, state
         self._residual, self._ffn = _block(layer.residual), _block(layer.ffn)
         self._mixers = {"embedding": _block(layer.embedding), "mixer": _block(layer.mixer)}
         places = ("residual", "embedding", "mixer", "ffn")
-        self._ops = {phase: {place: bound.at(layer.index, place, phase) for place in places} for phase in ("prefill", "decode")}
+        self._ops = {phase: {place: bound.at(layer.index, tower + place, phase) for place in places} for phase in ("prefill", "decode")}
 
     def open(self, x_TD: Tensor) -> Any:
         """Token embeddings → stream."""

@@ -119,16 +119,16 @@ def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor]
             section, kind = located.pieces[0][0].cut, torch_dtype(rest_dtype(located.spec.precision, str(dtype).removeprefix("torch.")))
             turned = section is not None and section.transpose
             value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, kind, bank, turned)
-        _place(root, name, value)
+        place(root, name, value)
         if located.spec.group:
-            place = name[: len(name) - len(located.spec.name.rpartition(".")[2])]
-            groups.setdefault(place + located.spec.group.rpartition(".")[2], []).append(value)
+            prefix = name[: len(name) - len(located.spec.name.rpartition(".")[2])]
+            groups.setdefault(prefix + located.spec.group.rpartition(".")[2], []).append(value)
     for name, members in groups.items():
-        _place(root, name, Group.of(tuple(members)))
+        place(root, name, Group.of(tuple(members)))
     return root
 
 
-def _place(root: SimpleNamespace, name: str, value: Any) -> None:
+def place(root: SimpleNamespace, name: str, value: Any) -> None:
     """Set the attribute that a dotted name means."""
     *path, leaf = name.split(".")
     for step in path:

@@ -1,7 +1,7 @@
 """The engine laid open: one layer alone on given hidden states, with a given choice of experts, every operator call observed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from math import lcm
 from typing import Any
@@ -12,8 +12,9 @@ from torch import Tensor
 from day0.engine import footprint
 from day0.engine.bind import Bound, Function, Place
 from day0.engine.layer import BoundLayer
-from day0.engine.loading import copy, decoded
+from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
+from day0.engine.on_demand import OnDemand, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.state import Sequence as StateSequence
@@ -59,6 +60,9 @@ class LayerResult:
     experts_TK: Tensor | None  # experts that the router chose, also where others were forced
     weights_TK: Tensor | None  # their factors
     reads_TK: Tensor | None = None  # what attention chose to read in a single step, also where a choice was forced; None: all there is
+    reused_TK: Tensor | None = None  # choice of another layer that a single step reuses unless one is forced; None: that layer made none
+    state: dict[str, Tensor] = field(default_factory=dict)  # what the layer keeps of the sequence once all steps are done, by its name
+    positions_T: Tensor | None = None  # positions that the steps gave their tokens
 
 
 class Probe:
@@ -76,7 +80,7 @@ class Probe:
         self._forced_TK: Tensor | None = None
         self._forced_reads: Tensor | None = None
         self._reads: list[Tensor] = []
-        self._chosen: dict[int, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
+        self._chosen: dict[int | None, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
     def open(cls, release: Release, mapped: MapOpsReport, dtype: str) -> "Probe":
@@ -133,7 +137,7 @@ class Probe:
         run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
-        streams, parts = [], []
+        streams, parts, positions = [], [], []
         for start, count in zip(_starts(chunks), chunks, strict=True):
             seen: dict[str, Tensor] = {}
             self._forced_TK = None if experts_TK is None else experts_TK[start : start + count]
@@ -141,15 +145,18 @@ class Probe:
             step = self._step(state, sequence, start, list(ids[start : start + count]) if ids else [0] * count)
             self._share(index, step, (start, count))
             stream = hidden_TD[start : start + count].to(self.dtype)
-            streams.append(run(stream, self._weights(index), step, seen))
+            streams.append(run(stream, self.weights(index), step, seen))
             if ("indices", index) in (shared := step.segments()[0].shared):
                 self._chosen.setdefault(index, {})[start, count] = shared["indices", index]
             parts.append(seen)
+            positions.append(step.segments()[0].positions_T)
         routes = [torch.cat(column) for column in zip(*self._routes, strict=True)] if self._routes else [None, None, None]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         return LayerResult(
             hidden_TD=torch.cat(streams), parts=joined, scores_TE=routes[0], weights_TK=routes[1], experts_TK=routes[2],
             reads_TK=self._reads[0] if len(chunks) == 1 and self._reads else None,
+            reused_TK=self._chosen.get(self.release.model.layers[index].index_source, {}).get((0, len(hidden_TD))),
+            state=state.layer(index).kept(step.segments()[0]), positions_T=torch.cat(positions),
         )  # fmt: skip
 
     def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
@@ -162,15 +169,28 @@ class Probe:
         chosen = self._chosen.get(layer.index_source, {}).get(span, latest_TK) if self._forced_reads is None else self._forced_reads
         segment.shared["indices", layer.index_source] = chosen if segment.longest > top_k else None
 
+    def choices(self) -> dict[tuple[int, int, int], Tensor | None]:
+        """What layers chose to read so far, for those that reuse it: (layer, first token, tokens) → the choice."""
+        return {(layer, *span): chosen for layer, spans in self._chosen.items() for span, chosen in spans.items() if layer is not None}
+
+    def recall(self, choices: dict[tuple[int, int, int], Tensor | None]) -> None:
+        """Go on with what another probe of the same model returned as `choices`."""
+        for (layer, start, count), chosen in choices.items():
+            self._chosen.setdefault(layer, {})[start, count] = chosen
+
     def entering(self, index: int, stream: Tensor) -> Tensor:
-        """A reference's stream, [T, D] or of our shape, as layer `index` takes it."""
-        residual = self.release.model.layers[index].residual
+        """A reference's stream, [T, D], of our shape, or of our shape with its streams side by side, as layer `index` takes it."""
+        residual, hidden = self.release.model.layers[index].residual, self.release.model.hidden
+        if stream.dim() == 2 and stream.shape[1] != hidden:
+            return stream.unflatten(-1, (-1, hidden))
         opened: Tensor = stream if stream.dim() > 2 else blocks().get(residual.kind).open(stream, residual)
         return opened
 
     def leaving(self, index: int, stream: Tensor, like: Tensor) -> Tensor:
         """The stream after layer `index` in the shape of a reference's."""
         residual = self.release.model.layers[index].residual
+        if like.dim() == 2 and like.shape[1] != self.release.model.hidden:
+            return stream.flatten(1)
         closed: Tensor = stream if stream.dim() == like.dim() else blocks().get(residual.kind).close(stream, residual, None, None)
         return closed
 
@@ -187,10 +207,11 @@ class Probe:
         rows = torch.arange(count, device=self.device)
         return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
 
-    def _weights(self, index: int) -> Any:
+    def weights(self, index: int) -> Any:
+        """What the engine holds of one layer: `w.mixer.q`; valid until another layer is asked for."""
         if self._loaded is None or self._loaded[0] != index:
             self._loaded = None  # before the next one is read, not after
-            self._loaded = (index, self._load(self.release.layer(index)))
+            self._loaded = (index, self._load(self.release.layer(index), self._waits(index)))
         return self._loaded[1]
 
     def _rows(self, name: str, start: int, count: int) -> Tensor:
@@ -202,10 +223,21 @@ class Probe:
         copy(self.release.folder, stored.parts["data"], rows, start * hidden)
         return rows
 
-    def _load(self, group: dict[str, Located]) -> Any:
-        layout = footprint.buffer(group, self._dtype)
+    def _load(self, group: dict[str, Located], waiting: bool = False) -> Any:
+        """Weights in memory; with `waiting`, banks of packed experts stay on disk."""
+        banks = {name: located for name, located in group.items() if waiting and can_wait(located)}
+        held = {name: located for name, located in group.items() if name not in banks}
+        layout = footprint.buffer(held, self._dtype)
         buffer = torch.empty(layout.bytes, dtype=torch.uint8, device=self.device)
-        return load(self.release, group, layout, buffer, self._dtype)
+        weights = load(self.release, held, layout, buffer, self._dtype)
+        for name, located in banks.items():
+            place(weights, name, OnDemand.of(located, self.release.folder, self.dtype))
+        return weights
+
+    def _waits(self, index: int) -> bool:
+        """Whether every call that reads experts of a layer decodes them first, so that they can be read one by one."""
+        sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
+        return self.device.type == "cpu" and all(site.decode for site in sites)
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model

@@ -1,7 +1,7 @@
 """A released checkpoint understood: its family, its model, and where every weight of the model lies on disk. Needs no torch."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -10,9 +10,9 @@ from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.declared import declare
 from day0.engine.nearest import MOST_LAYERS, absurd, advice
-from day0.engine.pieces import Pieces, Source, weights
+from day0.engine.pieces import Pieces, Source, Weights, weights
 from day0.engine.pruned import with_own_experts
-from day0.engine.specs import end_specs, layer_specs, specs
+from day0.engine.specs import distinct, encoder_specs, end_specs, layer_specs, specs
 from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.format import Stored
@@ -93,6 +93,8 @@ class Release:
         self.prediction: list[str] = []  # checkpoint names of extra prediction layers
         self.towers: dict[str, list[str]] = {tower.name: [] for tower in self.model.towers}  # checkpoint names of each tower
         self.unclaimed: list[str] = []  # checkpoint names that nothing of the model uses
+        self.vision: dict[str, Located] = {}  # weights of the tower for images, by their name within it
+        self.blind: list[str] = []  # names of those that no checkpoint tensor gives
         self._locate()
 
     @classmethod
@@ -125,10 +127,21 @@ class Release:
     def require_complete(self) -> None:
         """Day0Error unless every weight of the model is there, in its shape, in one format."""
         self.checkpoint.require_sound()
-        if self.missing:
-            more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-            raise Day0Error(f"weight {self.missing[0]}{more} is not in the checkpoint", self.where, hint="run `day0 inspect` on it")
-        for name, located in self.tensors.items():
+        _require_present(self.missing, self.where)
+        self._require_fitting(self.tensors)
+
+    def require_vision(self) -> None:
+        """Day0Error unless there is a tower for images that runs, and all of its weights are there."""
+        if self.model.encoder is None:
+            hint = "the family recognises a tower and cannot run it" if self.model.towers else "it reads text alone"
+            raise Day0Error(f"{self.name} takes no images", self.where, hint=hint)
+        if self.checkpoint.config_alone:
+            raise Day0Error("a configuration alone does not tell the weights of a tower", self.where, hint="download the release")
+        _require_present(self.blind, self.where)
+        self._require_fitting(self.vision)
+
+    def _require_fitting(self, tensors: dict[str, Located]) -> None:
+        for name, located in tensors.items():
             if not located.fits or located.format == "mixed":
                 source = located.pieces[0][1].name
                 found = f"{list(located.shape)} {located.format}"
@@ -141,15 +154,8 @@ class Release:
     def _locate(self) -> None:
         found = self._claim()
         self.model, self.pruned = with_own_experts(self.model, found)
-        for name, spec in specs(self.model):
-            pieces = Pieces(found.pop(name, ()))
-            if not pieces or (pieces[0][0].expert is not None and pieces.experts() != list(range(spec.shape[0]))):
-                self.missing.append(name)
-            if pieces:
-                self.tensors[name] = Located(name=name, spec=spec, pieces=pieces)
-        left = {source.weights.first.name: source for sources in found.values() for source in sources}
-        used = {first.name for located in self.tensors.values() for first, _ in located.alike} if left else set()
-        self.unclaimed += sorted(name for first, source in left.items() if first not in used for name in source.weights.names())
+        self.tensors, self.missing = self._place(found, specs(self.model))
+        self._see()
 
     def _claim(self) -> dict[str, list[Source]]:
         """Canonical name → what it comes from; fills `unclaimed` and what is apart."""
@@ -172,6 +178,43 @@ class Release:
                     for target, piece in claimed or ():
                         found.setdefault(target, []).append(Source(piece, one))
         return found
+
+    def _place(
+        self, found: dict[str, list[Source]], wanted: Iterable[tuple[str, TensorSpec]]
+    ) -> tuple[dict[str, Located], list[str]]:  # fmt: skip
+        """(weights that are there, names of those that are not whole); what is left over becomes unclaimed."""
+        tensors: dict[str, Located] = {}
+        missing = []
+        for name, spec in wanted:
+            pieces = Pieces(found.pop(name, ()))
+            if not pieces or (pieces[0][0].expert is not None and pieces.experts() != list(range(spec.shape[0]))):
+                missing.append(name)
+            if pieces:
+                tensors[name] = Located(name=name, spec=spec, pieces=pieces)
+        left = {source.weights.first.name: source for sources in found.values() for source in sources}
+        used = {first.name for located in tensors.values() for first, _ in located.alike} if left else set()
+        self.unclaimed += sorted(name for first, source in left.items() if first not in used for name in source.weights.names())
+        return tensors, missing
+
+    def _see(self) -> None:
+        """Place the weights of the tower for images."""
+        names = self.family.towers.get("vision")
+        if self.model.encoder is None or names is None or self.checkpoint.config_alone:
+            return
+        match, found = names.matcher(), dict[str, list[Source]]()
+        for name in self.towers["vision"]:
+            claimed = match(name)
+            if claimed is None:
+                self.unclaimed.append(name)
+            for target, piece in claimed or ():
+                found.setdefault(target, []).append(Source(piece, Weights(self.checkpoint.stored[name])))
+        self.vision, self.blind = self._place(found, encoder_specs(self.model.encoder))
+
+
+def _require_present(missing: list[str], where: str) -> None:
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise Day0Error(f"weight {missing[0]}{more} is not in the checkpoint", where, hint="run `day0 inspect` on it")
 
 
 def _layout(stored: Stored) -> tuple[object, ...]:
@@ -199,7 +242,7 @@ def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config],
     def careful(config: Config) -> Model:
         try:
             model = read(config)
-            negative = next((f"{name} {list(spec.shape)}" for name, spec in specs(model) if min(spec.shape, default=0) < 0), None)
+            negative = next((f"{name} {list(spec.shape)}" for name, spec in distinct(model) if min(spec.shape, default=0) < 0), None)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
             problem = f"{family} cannot make sense of the configuration: {type(error).__name__} {error}"[:200]
             raise Day0Error(problem, config.path, hint="a value in it is not of the kind or size that the family expects") from error

@@ -48,9 +48,7 @@ def least_count(demand: Demand) -> int:
 def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[int]:
     """Numbers of cards to try, from small to large: parts of a node that divide it, then whole nodes."""
     node = machine.cards_per_node
-    step = 1
-    for degree in fixed.values():
-        step = max(step, degree)
+    step = max([1, *(degree for name, degree in fixed.items() if name != "redundant")])
     if {"tp", "dp", "pp"} <= fixed.keys():
         yield fixed["tp"] * fixed["dp"] * fixed["pp"]
         return

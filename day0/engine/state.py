@@ -25,6 +25,7 @@ class Sequence:
     slot: int  # row in state that does not grow
     pages: list[int]  # in order
     length: int  # tokens whose state is computed
+    axes_3S: Tensor | None = None  # time, row and column of its first tokens, where they hold images; later ones go on from the largest
 
 
 class State:
@@ -100,6 +101,7 @@ class State:
             table_BP=table_BP.to(self.device),
             runs=tuple(_run(s.pages, pages_for(s.length, self.page_size)) for s, _ in news),
             slots=tuple(slots),
+            axes_3T=_axes([sequence for sequence, _ in news], spans, self.device),
         )
 
     def _places(self, group: Group, table_BP: Tensor, slots: list[int], spans: list[range]) -> Tensor:
@@ -145,6 +147,18 @@ class LayerState:
         """Entries of sequence `b` in order; see `Segment.entries`."""
         return segment.entries(self._pools[name], b, self._groups[name])
 
+    def kept(self, segment: Segment) -> dict[str, Tensor]:
+        """Name → what is kept of the first sequence of the segment: entries in order, or the one value."""
+        found = {}
+        for name, group in self._groups.items():
+            if name not in self._flat:
+                found[name] = self.read(name, segment)[:1].clone()
+            elif group[2] is None:
+                found[name] = self.entries(name, segment, 0).clone()
+            else:
+                found[name] = self.entries(name, segment, 0)[-group[2] :].clone()
+        return found
+
     def read(self, name: str, segment: Segment) -> Tensor:
         """[B, …]: state that is kept once a sequence, as the last step left it; zeros before the first."""
         return self._pools[name][list(segment.slots)]
@@ -157,3 +171,17 @@ class LayerState:
 def _run(pages: list[int], used: int) -> int | None:
     """The first page when the used ones follow each other, else None."""
     return pages[0] if pages[:used] == list(range(pages[0], pages[0] + used)) else None
+
+
+def _axes(sequences: Ordered[Sequence], spans: Ordered[range], device: torch.device) -> Tensor | None:
+    """As `Segment.axes_3T`."""
+    if all(sequence.axes_3S is None for sequence in sequences):
+        return None
+    pieces = []
+    for sequence, span in zip(sequences, spans, strict=True):
+        positions_3T, known = torch.arange(span.start, span.stop).expand(3, -1), sequence.axes_3S
+        if known is not None:
+            beyond = known.max() + 1 - known.shape[1]
+            positions_3T = torch.cat((known[:, span.start : span.stop], positions_3T[:, max(0, known.shape[1] - span.start) :] + beyond), dim=1)
+        pieces.append(positions_3T)
+    return torch.cat(pieces, dim=1).to(device)

@@ -56,6 +56,13 @@ class Tokenizer:
         except (TypeError, UnicodeEncodeError):
             raise Day0Error("the text holds half a surrogate pair, which is no character", hint="send valid Unicode") from None
 
+    def id(self, text: str) -> int:
+        """The token that is spelled so."""
+        found: int | None = self.inner.token_to_id(text)
+        if found is None:
+            raise Day0Error(f"the tokenizer has no token {text}", self.folder, hint="images of this model are marked by it")
+        return found
+
     def decode(self, tokens: Iterable[int], special: bool = False) -> str:
         """Text of token ids, special tokens left out unless `special`; what is not UTF-8 becomes U+FFFD."""
         return self.inner.decode(list(tokens), skip_special_tokens=not special)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from day0.engine.footprint import aligned
 from day0.engine.rules import named_rules
 from day0.spec import dtype as number
+from day0.spec.encoder import Encoder
 from day0.spec.model import Layer, Model, PartSpec, TensorSpec
 from day0.spec.ops import Site
 from day0.spec.placement import ONE_CARD, Placement
@@ -71,6 +72,8 @@ def _site(site: Site, specs: dict[str, TensorSpec], step: Step) -> int:
             return step.bytes(tokens * -(-site.F // tp))
         case "experts":
             return _experts(site, step)
+        case "full_attention":
+            return step.bytes(tokens * site.H * site.Q)
         case "attention" | "paged_attention":
             return step.bytes(tokens * -(-site.H // tp) * site.V)
     return 0
@@ -97,8 +100,22 @@ def _choice(kinds: Iterable[PartSpec], D: int, step: Step) -> dict[str, int]:
     return held | ({"index keys": gathered(step.context, step.rules)} if index.gather_tokens else {})
 
 
+def encoding(encoder: Encoder, dtype: str, patches: int) -> int:
+    """Peak bytes while an image of `patches` patches is encoded, view by view: pixels, the stream as in a layer, the widest part."""
+    patches = min(patches, encoder.view or patches)
+    step = Step(dtype=dtype, tokens=patches, context=patches, place=ONE_CARD, rules=named_rules())
+    widest = max(_held(part, encoder.hidden, step) for _, _, part in encoder.places())
+    pixels = 3 * encoder.frames * encoder.side**2
+    return number.size("float32", patches * pixels) + step.bytes(patches * pixels + 4 * patches * encoder.hidden) + widest
+
+
+def embeddings(encoder: Encoder, dtype: str, patches: int) -> int:
+    """Bytes of what an image of `patches` patches becomes, taps included."""
+    return number.size(dtype, -(-patches // encoder.merge**2) * encoder.out * (1 + len(encoder.taps)))
+
+
 def images(widths: tuple[int, int], hidden: int, dtype: str, count: int, tokens: int) -> dict[str, int]:
-    """Bytes of images on the card that has the towers: embeddings kept for the decoder, and the encoder's live set.
+    """Bytes of images on the card that has towers which another engine runs: embeddings kept for the decoder, and the encoder's live set.
 
     `widths` are those of the tower's stream and of its widest matrix; an image of `tokens` tokens has some patches for each.
     """

@@ -21,8 +21,8 @@ from day0.spec.errors import Day0Error
 from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, PartSpec, Prediction, Tower
 from day0.spec.names import Names
+from day0.towers import glm5_next as tower
 
-VISION = Tower(name="vision", prefixes=("model.visual.", "visual."))
 VISUAL = (
     "vision_config", "image_token_id", "video_token_id", "image_start_token_id", "image_end_token_id", "video_start_token_id",
     "video_end_token_id",
@@ -31,8 +31,8 @@ ATTENTION = ("linear_attention", "indexed_attention", "full_attention")
 
 
 def read(config: Config) -> Model:
-    config.book(VISUAL, "nothing: the vision tower is not run")
-    return read_text(config, read_language, VISION)
+    config.book(VISUAL, "nothing: tokens of images are given in prompts")
+    return read_text(config, read_language, Tower(name="vision", prefixes=tower.PREFIXES, encoder=tower.read(config)))
 
 
 def read_language(config: Config) -> Model:
@@ -110,4 +110,5 @@ NAMES = Names(
     ignored=SPARSE.ignored,
 )
 
-FAMILY = Family(recognises=frozenset({"glm5_next", "glm5_next_text"}), read=read, names=NAMES)
+
+FAMILY = Family(recognises=frozenset({"glm5_next", "glm5_next_text"}), read=read, names=NAMES, towers={"vision": tower.NAMES})

@@ -8,8 +8,8 @@ from day0.families import deepseek_v3
 from day0.spec.family import Family
 from day0.spec.model import Model, Tower
 from day0.spec.names import Names
+from day0.towers import kimi_k25 as tower
 
-VISION = Tower(name="vision", prefixes=("vision_tower.", "mm_projector.", "model.vision_tower.", "model.mm_projector."))
 VISUAL = (
     "vision_config", "ignore_index", "media_placeholder_token_id", "image_token_id", "video_token_id", "vision_start_token_id",
     "vision_end_token_id", "projection_hidden_size", "use_unified_vision_chunk", "video_placeholder",
@@ -17,8 +17,11 @@ VISUAL = (
 
 
 def read(config: Config) -> Model:
-    config.book(VISUAL, "nothing: the vision tower is not run")
-    return replace(read_text(config, deepseek_v3.read, VISION), family="kimi_k25")
+    config.book(VISUAL, "nothing: tokens of images are given in prompts")
+    model = read_text(config, deepseek_v3.read, Tower(name="vision", prefixes=tower.PREFIXES))
+    encoder = tower.read(config, model.hidden)
+    towers = (replace(model.towers[0], encoder=encoder),)
+    return replace(model, family="kimi_k25", towers=towers, read_keys=config.read_keys, unread_keys=config.unread())
 
 
 NAMES = Names(
@@ -29,4 +32,4 @@ NAMES = Names(
     ignored=deepseek_v3.NAMES.ignored,
 )
 
-FAMILY = Family(recognises=frozenset({"kimi_k25"}), read=read, names=NAMES)
+FAMILY = Family(recognises=frozenset({"kimi_k25"}), read=read, names=NAMES, towers={"vision": tower.NAMES})

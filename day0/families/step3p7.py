@@ -19,6 +19,7 @@ from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, Tower
 from day0.spec.names import Names
 from day0.spec.rope import Rope
+from day0.towers import step3p7 as tower
 
 KINDS = ("full_attention", "sliding_attention")
 FIXED = dict(
@@ -26,8 +27,6 @@ FIXED = dict(
     use_qk_norm=True, sink=False, attention_bias=False, mlp_bias=False, att_impl_type="GQA", use_rope_layers=[],
     yarn_only_types=["full_attention"],
 )  # fmt: skip
-PREFIXES = ("vision_model.", "vit_large_projector.", "multi_modal_projector.")
-VISION = Tower(name="vision", prefixes=(*PREFIXES, *(f"model.{prefix}" for prefix in PREFIXES)))
 SAID_ELSEWHERE = (
     "use_moe", "moe_layer_offset", "moe_every_n_layer", "need_fp32_gate", "norm_dtype", "fp32_residual_connection", "max_seq_len",
     "hidden_act", "per_layer_config", "mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers",
@@ -35,7 +34,9 @@ SAID_ELSEWHERE = (
 
 
 def read(config: Config) -> Model:
-    return read_text(config, read_language, VISION)
+    model = read_text(config, read_language, Tower(name="vision", prefixes=tower.PREFIXES))
+    encoder = tower.read(config, model.hidden)
+    return replace(model, towers=(replace(model.towers[0], encoder=encoder),), read_keys=config.read_keys, unread_keys=config.unread())
 
 
 def read_language(text: Config) -> Model:
@@ -132,4 +133,4 @@ NAMES = Names(
     ignored=GLM.ignored,
 )
 
-FAMILY = Family(recognises=frozenset({"step3p7", "step3p5"}), read=read, names=NAMES)
+FAMILY = Family(recognises=frozenset({"step3p7", "step3p5"}), read=read, names=NAMES, towers={"vision": tower.NAMES})

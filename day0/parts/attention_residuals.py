@@ -37,7 +37,7 @@ def state(p: AttentionResiduals, dtype: str) -> Iterator[StateSpec]:
 
 def sites(p: AttentionResiduals, D: int, phase: Phase) -> Iterator[Site]:
     for name in p.mixes:
-        yield Site(op="attention_residual", label=f"{name}_mix", phase=phase, sizes={"D": D}, weights=(f"{name}_mix_norm",))
+        yield Site(op="attention_residual", label=f"{name}_mix", phase=phase, sizes={"D": D}, weights=(f"{name}_mix_norm", f"{name}_mix_query"))
     for name in ("mixer_norm", "ffn_norm") if p.place != "end" else ():
         yield norm_site(p.norm, name, phase, {"D": D})
 

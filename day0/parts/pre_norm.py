@@ -15,6 +15,7 @@ class PreNorm(PartSpec):
 
     norm: Norm  #: kind and epsilon of both
     single: bool = False  #: layers have one sublayer and one norm
+    scaled: bool = False  #: what a sublayer adds is multiplied by a learned vector (LayerScale, arXiv 2103.17239)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -22,9 +23,18 @@ class PreNorm(PartSpec):
         return ("norm",) if self.single else ("mixer_norm", "ffn_norm")
 
 
+def norm_tensors(norm: Norm, name: str, D: int) -> Iterator[TensorSpec]:
+    """The weight of a norm and, where it has one, its bias."""
+    yield TensorSpec(name=name, axes="D", shape=(D,), role="norm")
+    if norm.kind == "layer":
+        yield TensorSpec(name=f"{name}_bias", axes="D", shape=(D,), role="bias")
+
+
 def tensors(p: PreNorm, D: int) -> Iterator[TensorSpec]:
     for name in p.names:
-        yield TensorSpec(name=name, axes="D", shape=(D,), role="norm")
+        yield from norm_tensors(p.norm, name, D)
+    for place in ("mixer", "ffn") if p.scaled else ():
+        yield TensorSpec(name=f"{place}_scale", axes="D", shape=(D,), role="bias")
 
 
 def state(p: PreNorm, dtype: str) -> Iterator[StateSpec]:

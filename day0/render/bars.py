@@ -9,7 +9,8 @@ from day0.render.numbers import size
 from day0.spec.reports.plan_memory import CardRow
 
 PARTS = {
-    "weights": "#4477aa", "state": "#66ccee", "activations": "#228833", "workspace": "#ccbb44", "collectives": "#ee6677", "margin": "#aa3377",
+    "weights": "#4477aa", "state": "#66ccee", "images": "#ee8866", "activations": "#228833", "workspace": "#ccbb44",
+    "collectives": "#ee6677", "margin": "#aa3377",
 }  # fmt: skip
 FREE, SHORT = "#dddddd", "#cc3311"
 WIDTH, HEIGHT, GAP, LABEL = 640, 22, 8, 70  # pixels of a bar, between bars, and of the text before one

@@ -40,6 +40,7 @@ def head(report: PlanMemoryReport) -> RenderableType:
     fits = report.verdict == "fits"
     cards = f"{report.cards} × {machine.card}" if fits else f"one {machine.card}: {size(-report.per_card[0].free)} short"
     asked = f"{load.batch} sequences of {tokens(load.context)} tokens · {load.dtype} · weights {load.weights}"
+    asked += f" · images of up to {load.image_patches} patches" if load.sees else ""
     least = None if fits else Text(f"its bytes need at least {report.cards} such cards")
     return stack(verdict(f"{report.model.name} {report.verdict} on {cards}", fits), Text(asked), least, Text())
 

@@ -33,9 +33,10 @@ def first(report: ValidateReport) -> RenderableType | None:
     found = report.first_divergence
     if found is None:
         return None
-    place = f"layer {found.layer}, {found.part}" if found.layer is not None else found.part
-    where = f"{place} (rung {found.rung}, {found.code})"
-    return facts([("first wrong at", where), ("found", found.statistic), ("expected", found.expected)])
+    where = f"{found.line} (rung {found.rung}, {found.code})".removeprefix("first wrong at ")
+    course = {"step": "the stream stays wrong from there on", "spike": "the stream recovers after it"}.get(found.course, "")
+    rows = [("first wrong at", where), ("found", found.statistic), ("expected", found.expected)]
+    return facts(rows + ([("later layers", course)] if course else []))
 
 
 def ladder(report: ValidateReport) -> Table:

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 import day0
+from day0.engine.eye import Eye
 from day0.engine.text import Tokenizer
 from day0.serve import about, chat, completions, errors, tokens
 from day0.serve.gate import Gate
@@ -16,7 +17,7 @@ from day0.serve.service import Service
 from day0.serve.settings import Settings
 
 
-def create_app(runner: Runner, tokenizer: Tokenizer, settings: Settings) -> ASGIApp:
+def create_app(runner: Runner, tokenizer: Tokenizer, settings: Settings, eye: Eye | None = None) -> ASGIApp:
     """An ASGI application that starts the runner with its lifespan and closes it with it."""
 
     @asynccontextmanager
@@ -27,7 +28,7 @@ def create_app(runner: Runner, tokenizer: Tokenizer, settings: Settings) -> ASGI
 
     app = FastAPI(title="day0", version=day0.__version__, lifespan=lifespan)
     errors.install(app)
-    service = Service(runner=runner, tokenizer=tokenizer, settings=settings)
+    service = Service(runner=runner, tokenizer=tokenizer, settings=settings, eye=eye)
     for part in (about, chat, completions, tokens):
         app.include_router(part.router(service))
     return Gate(app, keys=settings.api_keys, max_body=settings.max_body)

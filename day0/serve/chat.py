@@ -1,6 +1,7 @@
 """POST /v1/chat/completions."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
@@ -45,8 +46,9 @@ def _requests(service: Service, body: ChatBody) -> list[Request]:
     names = {"add_generation_prompt": body.add_generation_prompt, **(body.chat_template_kwargs or {})}
     if body.reasoning_effort is not None:
         names.setdefault("reasoning_effort", body.reasoning_effort)
-    tokens = messages.prompt(service.tokenizer, body.messages, names)
-    return service.requests(body, [tokens], "messages", logprobs=(body.top_logprobs or 0) if body.logprobs else None)
+    tokens, images = messages.prompt(service.tokenizer, body.messages, names, service.eye)
+    scores = (body.top_logprobs or 0) if body.logprobs else None
+    return [replace(one, images=images) for one in service.requests(body, [tokens], "messages", logprobs=scores)]
 
 
 def _completion(service: Service, requests: Sequence[Request], sequels: Sequence[Sequel]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Message(Body):
     """One turn."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"] = Field(description="who speaks")
-    content: str | Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = Field(None, description="text, or parts of type text")
+    content: str | Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = Field(None, description="text, or parts")
 
 
 class ChatBody(Generation):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import day0
+from day0.engine.eye import Eye
 from day0.engine.text import Tokenizer
 from day0.serve.errors import ApiError, invalid
 from day0.serve.runner import Runner
@@ -24,6 +25,7 @@ class Service:
     runner: Runner  #: who has the engine
     tokenizer: Tokenizer  #: of the release
     settings: Settings  #: of the service
+    eye: Eye | None = None  #: what reads images; None where none are taken
 
     def require(self, body: Generation) -> None:
         """Refuse what can be refused before anything is computed."""

@@ -24,7 +24,7 @@ def router(service: Service) -> APIRouter:
             tokens = await run_in_threadpool(tokenizer.encode, body.prompt, body.add_special_tokens)
         else:
             names = {"add_generation_prompt": body.add_generation_prompt}
-            tokens = await run_in_threadpool(messages.prompt, tokenizer, body.messages or [], names)
+            tokens, _ = await run_in_threadpool(messages.prompt, tokenizer, body.messages or [], names, service.eye)
         return json_response({"tokens": tokens, "count": len(tokens), "max_model_len": settings.context})
 
     @routes.post("/detokenize")

@@ -33,3 +33,10 @@ class ResidualBlock:
     before: Callable[..., Any]  #: (stream, place, part, w, ops) → x_TD, the input of the sublayer at `place` ("mixer" or "ffn")
     after: Callable[..., Any]  #: (stream, y_TD, place, part, w, ops) → stream
     close: Callable[..., Any]  #: (stream, part, w, ops) → x_TD; `w` and `ops` are those of `Model.collapse`, or None
+
+
+@record
+class EncoderBlock:
+    """A step of a tower outside its layers."""
+
+    run: Callable[..., Any]  #: (x_TI, part, w, grid, ops) → y; `grid` is (rows, columns) of the view's patches

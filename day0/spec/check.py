@@ -8,8 +8,8 @@ from day0.spec.finding import Finding
 from day0.spec.record import record
 
 Scope = Literal[
-    "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "operator", "layer", "selection", "rotary", "reads",
-    "uncompared", "logits",
+    "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "held", "operator", "layer", "selection", "rotary", "reads",
+    "reused", "state", "positions", "uncompared", "logits",
 ]  # fmt: skip
 
 

@@ -40,6 +40,10 @@ class Errors:
     bias_error: float = 0.0  #: standard error of that mean
     elements: int = 0  #: compared
     finite: bool = True  #: no infinity or NaN that the truth does not have
+    norm: float = 1.0  #: root mean square of ours to that of the truth
+    first: int = 0  #: first row that is about as wrong as the worst one
+    columns: tuple[int, int] | None = None  #: first and last column that is about as wrong as the worst one; None: all of them
+    pattern: str = ""  #: the simple change that explains an error too large for rounding: "scaled by 1.05"
 
 
 @record
@@ -56,6 +60,7 @@ class WeightEvidence(Evidence):
     rms: float  #: root mean square of the decoded values
     peak: float  #: largest magnitude
     usual: float  #: median root mean square of the tensors of the same kind
+    pattern: str = ""  #: the simple change that explains the difference
 
 
 @record
@@ -121,6 +126,69 @@ class ReadsEvidence(Evidence):
     chosen: int  #: choices of the reference's, over all tokens
     lacking: int  #: of them, choices that ours lacks
     affected: int  #: tokens that lack any
+
+
+@record
+class ReusedEvidence(Evidence):
+    """The choice that a layer takes over from another one."""
+
+    dtype: str  #: type the layers computed in
+    source: int  #: layer that ours takes it from
+    chosen: int  #: numbers of the choice that the reference hands on
+    lacking: int  #: of them, numbers that the choice of `source` lacks
+
+
+@record
+class StateEvidence(Evidence):
+    """What a layer keeps of a sequence once it was read in chunks and single tokens, against what one step leaves."""
+
+    name: str  #: "k", "latent", "memory"
+    tokens: int  #: of the sequence
+    errors: Errors  #: of what chunks leave; rows are entries
+
+
+@record
+class PositionsEvidence(Evidence):
+    """Positions that the steps of a sequence give its tokens."""
+
+    tokens: int  #: of the sequence
+    wrong: int  #: tokens with another position than their place in the sequence
+    first: int  #: the first of them; -1 when there is none
+    found: int  #: its position
+
+
+@record
+class HeldEvidence(Evidence):
+    """One weight as the engine holds it, against what is stored."""
+
+    name: str  #: within its layer, "ffn.experts.gate"
+    deviation: float  #: largest difference, relative to the largest magnitude
+    expert: int | None  #: the worst expert; None outside a bank
+    rows: tuple[int, int] | None  #: first and last row that differs
+    columns: tuple[int, int] | None  #: first and last column that differs
+    pattern: str = ""  #: the simple change that explains the difference
+
+
+@record
+class CallEvidence(Evidence):
+    """The operator call of a layer that is wrong first: its inputs pass through the reference's layer, and its result does not."""
+
+    op: str  #: operator
+    label: str  #: weights that it reads, "q", or ""
+    expert: int | None  #: the one expert whose tokens are wrong
+    row: int  #: first token that is wrong
+    rows: int  #: tokens that are wrong
+    tokens: int  #: of the sequence
+    columns: tuple[int, int] | None  #: first and last column that is wrong; None: all, or unknown
+    pattern: str  #: the simple change that would explain it
+
+
+@record
+class DepthEvidence(Evidence):
+    """The stream that leaves a layer while the whole model runs with the reference's choices."""
+
+    dtype: str  #: type it computed in
+    errors: Errors  #: against the reference in float32
 
 
 @record

@@ -1,6 +1,7 @@
 """What a file in `families/` exports."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field
 from typing import Any
 
 from day0.spec.model import Model
@@ -16,3 +17,4 @@ class Family:
     read: Callable[[Any], Model]  #: checkpoint.config.Config → Model
     names: Names  #: checkpoint ↔ canonical
     fit: Callable[[Model, Collection[str]], Model] | None = None  #: what only the checkpoint's names tell: (model, names) → model
+    towers: Mapping[str, Names] = field(default_factory=dict)  #: tower → the same for its weights; "patches.…", "connector.…" are its ends

@@ -1,11 +1,14 @@
 """What a model is: layers made of parts, tables at both ends, and which words of its configuration said so."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from day0.spec.ops import Phase, Site
 from day0.spec.placement import Heads
 from day0.spec.record import record
+
+if TYPE_CHECKING:
+    from day0.spec.encoder import Encoder
 
 Role = Literal["linear", "expert", "norm", "embed", "head", "router", "bias", "table", "conv"]
 Split = Literal["none", "column", "row", "expert", "vocab"]
@@ -89,10 +92,11 @@ class Prediction:
 
 @record
 class Tower:
-    """What turns another modality into embeddings, connector included: recognised, counted apart, not run."""
+    """What turns another modality into embeddings, connector included: counted apart, and loaded only when it is asked for."""
 
     name: str  #: "vision", "audio"
     prefixes: tuple[str, ...]  #: of its checkpoint names
+    encoder: "Encoder | None" = None  #: what it computes; None where the family recognises it and does not run it
 
 
 @record
@@ -115,6 +119,11 @@ class Model:
     unused: tuple[str, ...] = ()  #: regular expressions of tensors that the release stores and that its own code never reads
     read_keys: Mapping[str, str]  #: config key → who read it
     unread_keys: tuple[str, ...] = ()  #: config keys that nobody read
+
+    @property
+    def encoder(self) -> "Encoder | None":
+        """Of the tower for images; None where there is none that runs."""
+        return next((tower.encoder for tower in self.towers if tower.name == "vision"), None)
 
     def ends(self) -> Iterator[TensorSpec]:
         """Weights outside the layers: "embed", "norm", "norm_bias" and, unless tied, "head"."""

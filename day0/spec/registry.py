@@ -89,3 +89,7 @@ def backends() -> Registry:
 
 def checks() -> Registry:
     return registry("day0.checks", "CHECK")
+
+
+def preprocessors() -> Registry:
+    return registry("day0.preprocessors", "PREPROCESSOR")

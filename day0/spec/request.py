@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from day0.spec.picture import Placed
 from day0.spec.record import record
 
 Finish = Literal["stop", "length", "cancelled", "error"]
@@ -35,6 +36,7 @@ class Request:
     stop_tokens: frozenset[int] = frozenset()  #: ids that end the answer
     min_new: int = 0  #: stop tokens are not chosen before this many
     prompt_logprobs: bool = False  #: report the log-probability of each prompt token
+    images: tuple[Placed, ...] = ()  #: in the prompt, in order
 
 
 @record

@@ -22,6 +22,7 @@ class Rope:
     high: float = 1.0  #: llama3: high_freq_factor; yarn: beta_fast
     truncate: bool = True  #: yarn: whether the ramp's ends are rounded to whole dimensions
     attention_factor: float = 1.0  #: factor on cosine and sine
+    axes: tuple[int, ...] = ()  #: for each pair the position it turns with: 0 time, 1 row, 2 column of an image; (): all with the one there is
 
     def frequencies(self) -> list[float]:
         """Radians a token for each pair of dimensions, dim/2 of them."""

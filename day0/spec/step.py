@@ -26,8 +26,8 @@ class Turn:
 
     @classmethod
     def of(cls, positions_T: Tensor, frequencies_A: Tensor, factor: float = 1.0) -> Turn:
-        """Angles at given positions."""
-        angles_TA = positions_T[:, None].float() * frequencies_A
+        """Angles at given positions: [T], or [T, A] where pairs of dimensions turn with positions of their own."""
+        angles_TA = (positions_T if positions_T.dim() == 2 else positions_T[:, None]).float() * frequencies_A
         return cls(angles_TA.cos() * factor, angles_TA.sin() * factor, frequencies_A, factor)
 
     def at(self, positions_N: Tensor) -> Turn:
@@ -60,6 +60,7 @@ class Segment:
     table_BP: Tensor  #: pages of each sequence in order, padded with page 0, int64
     runs: tuple[int | None, ...]  #: first page of each sequence whose pages are one run, else None
     slots: tuple[int, ...]  #: of each sequence, in state that is kept once a sequence
+    axes_3T: Tensor | None = None  #: time, row and column of each token where sequences hold images; None: all three are the position
     rotary: dict[Any, Turn] = field(default_factory=dict)  #: Rope → its angles at these positions
     shared: dict[Any, Any] = field(default_factory=dict)  #: what one layer computes and later layers read (masks, indices)
 
@@ -101,6 +102,15 @@ class Segment:
         return max(self.lengths)
 
 
+@dataclass(frozen=True)
+class Images:
+    """What towers made of the images of a step."""
+
+    rows_N: Tensor  #: places of their tokens among the flattened tokens of the step, int64
+    embeddings_ND: Tensor  #: that stand there instead of the table's rows
+    taps: tuple[Tensor, ...] = ()  #: [N, D], added to the stream at those places: the first after the first layer, and so on
+
+
 @dataclass(kw_only=True)
 class Step:
     """One forward pass. Tokens are flattened: those of `decode` first, then those of `prefill`."""
@@ -108,6 +118,7 @@ class Step:
     decode: Segment | None  #: sequences that go on by one token
     prefill: Segment | None  #: sequences (or chunks of them) that are read in
     outputs: Tensor  #: rows of the flattened tokens whose logits are wanted, int64
+    images: Images | None = None  #: of its prefill tokens
 
     @cached_property
     def tokens_T(self) -> Tensor:

@@ -29,8 +29,8 @@ class Workload:
     redundant: int = 0  #: experts held a second time
     prediction: bool = False  #: whether extra prediction layers are loaded
     vision: bool | None = None  #: whether towers of other modalities are loaded
-    images: int = 1  #: that are encoded at once, where towers are loaded
-    image_tokens: int = 4096  #: of the largest image
+    images: int = 1  #: that another engine encodes at once, where towers are loaded
+    image_tokens: int | None = None  #: of the largest image; None: what the release's preprocessor makes at the most
     utilisation: float | None = None  #: share of a card that may be filled
     host_memory: int | None = None  #: bytes of the host's memory that weights may take
 

@@ -96,7 +96,7 @@ def _whole(demand: Demand) -> tuple[Counter[str], Counter[str], Counter[str]]:
         held["prediction"], tensors["prediction"] = alone.buffer(prediction).bytes, len(prediction)
         stored["prediction"] = sum(demand.release.checkpoint.stored[name].bytes for name in demand.release.prediction)
     if load.vision:
-        held["towers"] = stored["towers"] = sum(inventory.towers.values())
+        held["towers"], stored["towers"] = inventory.tower_bytes(run=load.sees), inventory.tower_bytes(run=False)
         tensors["towers"] = sum(len(names) for names in demand.release.towers.values())
     return held, tensors, stored
 

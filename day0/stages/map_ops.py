@@ -26,7 +26,9 @@ FORCE = "DAY0_OPS"  # environment variable; "reference" leaves only the operator
 def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) -> MapOpsReport:
     """Map the planned model on `machine`."""
     release = reopen(inspected)
-    forced = is_forced()
+    forced = os.environ.get(FORCE) or None
+    if forced not in (None, "reference"):
+        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
     choose = Chooser(machine, references_only=forced is not None)
     rows = list(sites(release, plan.workload, choose))
     missing = [f"{op}: {choose.absent(op)}" for op in sorted({row.op for row in rows if row.status == "missing"})]
@@ -44,14 +46,6 @@ def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) 
         unavailable=dict(kernels().missing),
         sites=rows,
     )
-
-
-def is_forced() -> str | None:
-    """What the environment forces."""
-    forced = os.environ.get(FORCE) or None
-    if forced not in (None, "reference"):
-        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
-    return forced
 
 
 @record
@@ -121,6 +115,8 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
                 calls = (site for phase in PHASES for site in parts().get(part.kind).sites(part, model.hidden, phase))
                 known[key] = list(chosen(calls, place, own, load, chooser))
             yield from (row(site, choice, layer.index) for site, choice in known[key])
+    if load.sees:
+        yield from tower_sites(release, load, chooser)
     ends = {name: located.format for name, located in release.ends().items()}
     calls = (site for phase in PHASES for site in model.end_sites(phase))
     yield from (row(site, choice, None) for site, choice in chosen(calls, "", ends, load, chooser))
@@ -129,6 +125,18 @@ def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[Sit
         part = parts().get(model.collapse.kind)
         calls = (site for phase in PHASES for site in part.sites(model.collapse, model.hidden, phase))
         yield from (row(site, choice, None) for site, choice in chosen(calls, "collapse", own, load, chooser))
+
+
+def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:
+    """Calls of the tower for images, on the largest one; their places begin with "vision."."""
+    encoder = release.model.encoder
+    assert encoder is not None
+    view = load.model_copy(update={"batch": 1, "context": load.image_patches, "chunk": load.image_patches})
+    for index, place, part in encoder.places():
+        prefix = f"{place}." if index is None else f"layers.{index}.{place}."
+        rests = {name.removeprefix(prefix): weight.format for name, weight in release.vision.items() if name.startswith(prefix)}
+        calls = parts().get(part.kind).sites(part, encoder.hidden, "prefill")
+        yield from (row(site, choice, index) for site, choice in chosen(calls, f"vision.{place}", rests, view, chooser))
 
 
 def chosen(calls: Iterator[Site], place: str, rests: dict[str, str], load: WorkloadRow, chooser: Chooser) -> Iterator[tuple[Site, Choice]]:

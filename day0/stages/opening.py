@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from day0.checkpoint.source import here
+from day0.engine.eye import Eye
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.errors import Day0Error, Refused
@@ -56,6 +57,11 @@ class Opening:
     def tokenizer(self) -> Tokenizer:
         """Of the release."""
         return Tokenizer.open(self.folder)
+
+    @property
+    def eye(self) -> Eye | None:
+        """What reads images; None where none are taken."""
+        return None
 
     @cached_property
     def backend(self) -> Backend:
@@ -107,6 +113,12 @@ class Planned(Opening):
         found = Release.open(self.folder)
         found.require_complete()
         return found
+
+    @cached_property
+    def eye(self) -> Eye | None:
+        """What reads images, where the plan has them."""
+        encoder = self.release.model.encoder if self.plan.workload.sees else None
+        return None if encoder is None else Eye.open(self.folder, encoder, self.tokenizer.id)
 
     def _engine(self, profile: bool, progress: Progress) -> Executor:
         from day0.engine.batch import Engine

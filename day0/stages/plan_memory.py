@@ -9,6 +9,7 @@ from math import lcm
 
 from day0.engine import footprint, search
 from day0.engine.demand import Demand, amount
+from day0.engine.eye import Eye
 from day0.engine.legal import problems
 from day0.engine.offload import offload
 from day0.engine.release import Release
@@ -16,6 +17,7 @@ from day0.engine.roofline import roofline
 from day0.engine.rules import named_rules
 from day0.engine.transient import PATCHES
 from day0.spec.dtype import compute_dtype
+from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
 from day0.spec.finding import Finding
 from day0.spec.machine import Machine
@@ -39,6 +41,7 @@ from day0.stages import bill
 from day0.stages.reopen import reopen
 
 DEFAULT_CONTEXT, DEFAULT_BATCH = 4096, 8
+IMAGE_TOKENS = 4096  # of the largest image, where another engine runs the tower
 CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the frontier
 
 
@@ -49,6 +52,8 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"
         raise Day0Error(problem, release.where, hint="a plan without it would be too small; run `day0 inspect` on it")
+    if workload.vision and (not release.model.towers or (workload.engine == "day0" and not release.checkpoint.config_alone)):
+        release.require_vision()
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
     fixed = degrees(workload)
@@ -82,7 +87,7 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         load=Load(**demand.load()),
         alternatives=list(alternatives(demand, fixed)),
         frontier=frontier(demand) if fits else [],
-        offload=None if fits else offload(demand, workload.host_memory or demand.machine.host_memory),
+        offload=None if fits or not legal else offload(demand, workload.host_memory or demand.machine.host_memory),
         roofline=roofline(demand) if legal else None,
         residual=residual(demand),
         assumptions=list(assumptions(demand, workload)),
@@ -128,6 +133,10 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
     """The workload with what it leaves open."""
     model, rules = release.model, named_rules(workload.engine)
     dtype = compute_dtype(workload.dtype or model.dtype)
+    vision = (rules.vision if workload.vision is None else workload.vision) and bool(model.towers)
+    runs = vision and workload.engine == "day0" and not release.checkpoint.config_alone
+    encoder = model.encoder if runs else None
+    patches = most_patches(workload, release, encoder) if encoder else 0
     return WorkloadRow(
         context=workload.context or min(model.context, DEFAULT_CONTEXT),
         batch=workload.batch or DEFAULT_BATCH,
@@ -138,11 +147,17 @@ def complete(workload: Workload, release: Release) -> WorkloadRow:
         kv_dtype=kv_type(workload.kv_dtype) if workload.kv_dtype else None,
         engine=workload.engine,
         prediction=workload.prediction,
-        vision=(rules.vision if workload.vision is None else workload.vision) and bool(model.towers),
+        vision=vision,
         images=workload.images,
-        image_tokens=workload.image_tokens,
+        image_tokens=workload.image_tokens or (-(-patches // encoder.merge**2) if encoder else IMAGE_TOKENS),
+        image_patches=patches,
         utilisation=workload.utilisation or rules.utilisation,
     )
+
+
+def most_patches(workload: Workload, release: Release, encoder: Encoder) -> int:
+    """Of the largest image."""
+    return workload.image_tokens * encoder.merge**2 if workload.image_tokens else Eye.open(release.checkpoint.source, encoder).most
 
 
 def findings(demand: Demand) -> Iterator[Finding]:
@@ -159,8 +174,8 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield f"context {load.context}: not given; the release's own, at most {DEFAULT_CONTEXT}"
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
-    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
     runtime, slack = rules.context_gib, rules.slack
+    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
     yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
     if load.utilisation < 1:
         yield f"{load.engine} fills {load.utilisation:.0%} of a card"
@@ -168,13 +183,22 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield "from config alone: weights as the family declares them"
     if (demand.release.prediction or demand.release.model.prediction) and not load.prediction:
         yield "extra prediction layers are left out (`--with-mtp` counts them)"
-    if demand.release.model.towers and not load.vision:
-        yield "towers of other modalities are left out (`--with-vision` counts them)"
-    if load.vision:
-        yield f"images at once: {load.images} of at most {load.image_tokens} tokens, {PATCHES} patches each (`--images`, `--image-tokens`)"
+    if demand.release.model.towers:
+        yield seen(load, given=workload.image_tokens is not None)
     if card.evidence.get("memory") == "unverified":
         yield f"usable memory of {card.name} is unverified"
     if demand.machine.cards > demand.placement.cards:
         yield f"{demand.placement.cards} of the {demand.machine.cards} cards are used: the least that fit"
     if demand.placement.cards > 1:
         yield f"fast links join {demand.machine.cards_per_node} cards; {amount(sum(demand.collectives.values()))} a card is for communication"
+
+
+def seen(load: WorkloadRow, *, given: bool) -> str:
+    """What is planned for images."""
+    if load.sees:
+        said = "given" if given else "the most that the release's preprocessor makes"
+        most = f"{load.image_patches} patches ({said}), {load.image_tokens} tokens"
+        return f"images of up to {most}; the tower is whole on the card, one view at a time"
+    if load.vision:
+        return f"images at once: {load.images} of at most {load.image_tokens} tokens, {PATCHES} patches each (`--images`, `--image-tokens`)"
+    return "towers of other modalities are left out (`--with-vision` counts them)"

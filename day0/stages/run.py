@@ -47,7 +47,11 @@ def _answer(
     ends, answers, requests = opened.opening.tokenizer.eos, {}, []
     for place, prompt in enumerate(prompts):
         id = str(place)
-        requests.append(Request(id=id, tokens=prompt.tokens, max_new=prompt.max_new, sampling=sampling, stop=tuple(stop), stop_tokens=ends))
+        requests.append(
+            Request(
+                id=id, tokens=prompt.tokens, max_new=prompt.max_new, sampling=sampling, stop=tuple(stop), stop_tokens=ends, images=prompt.images
+            )
+        )  # fmt: skip
         answers[id] = Answer(prompt=prompt.text, chat=prompt.chat, prompt_tokens=list(prompt.tokens), tokens=[], text="", finish="error")
     for request in requests:
         opened.engine.add(request)

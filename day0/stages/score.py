@@ -19,10 +19,12 @@ from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.source import here
 from day0.community.executor import Community
 from day0.engine.batch import Engine
+from day0.engine.release import Release
 from day0.engine.score import score as engine_score
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
 from day0.spec.errors import Day0Error
+from day0.spec.picture import Placed
 from day0.spec.progress import Progress, silent
 from day0.spec.record import record
 from day0.spec.reports.inspect import InspectReport
@@ -32,6 +34,7 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.opening import ExecutorName, Opened, Opening, planned
+from day0.stages.pictures import hang, open_eye, read_pictures
 from day0.stages.plan_memory import plan_memory
 
 Ids = Sequence[int]
@@ -52,20 +55,27 @@ class Manner:
     decode_from: int | None = None  #: place from which tokens are read one by one; None: nowhere
 
 
-def score(model: Path, sequences: Sequence[Ids], manner: Manner, out: Path | None = None, progress: Progress = silent) -> ScoreReport:
-    """Run `sequences`, `manner.batch` at once; write float32 `logits.<i>` [tokens, W] to `out`."""
+def score(
+    model: Path, sequences: Sequence[Ids], manner: Manner, out: Path | None = None, progress: Progress = silent, images: Sequence[Path] = ()
+) -> ScoreReport:
+    """Run `sequences`, `manner.batch` at once; write float32 `logits.<i>` [tokens, W] to `out`.
+
+    `images` are files, for the image placeholders of the sequences in their order (see `pictures.hang`).
+    """
     Checkpoint.open(here(model)).require_sound()
     inspected = inspect(model)
     _require_tokens(sequences, inspected.model.vocab)
-    size = manner.batch or len(sequences)
-    opening = _open(inspected, size, max(map(len, sequences)), manner)
-    opened = opening.start(progress=progress)
+    size, placed = manner.batch or len(sequences), list[tuple[Placed, ...]]([()] * len(sequences))
+    if images:
+        sequences, placed = _with_images(model, sequences, images, manner.executor)
+    largest = max((one.picture.embeddings for row in placed for one in row), default=0)
+    opened = (opening := _open(inspected, size, max(map(len, sequences)), manner, largest)).start(progress=progress)
     start = time.perf_counter()
     rows: list[SequenceRow] = []
     kept: dict[str, Tensor] = {}
     for first in range(0, len(sequences), size):
         group = sequences[first : first + size]
-        for tokens, logits_TW in zip(group, _logits(opened, group, manner), strict=True):
+        for tokens, logits_TW in zip(group, _logits(opened, group, manner, placed[first : first + size]), strict=True):
             if out is not None:
                 kept[f"logits.{len(rows)}"] = logits_TW
             rows.append(SequenceRow(tokens=len(tokens), loss=_loss(logits_TW, tokens)))
@@ -129,7 +139,16 @@ def _require_tokens(sequences: Sequence[Ids], vocab: int | None) -> None:
             raise Day0Error(problem, hint="does the tokenizer belong to this model?")
 
 
-def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner) -> Opening:
+def _with_images(
+    model: Path, sequences: Sequence[Ids], images: Sequence[Path], executor: ExecutorName
+) -> tuple[Sequence[Ids], list[tuple[Placed, ...]]]:  # fmt: skip
+    if executor == "community":
+        raise Day0Error("the community executor is not given images", images[0], hint="leave out --executor")
+    eye = open_eye(Release.open(model))
+    return hang(sequences, read_pictures(images, eye), eye.encoder.token)
+
+
+def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner, image_tokens: int) -> Opening:
     """Planned for exactly these lengths."""
     if manner.executor == "community":
         said = inspected.model
@@ -138,17 +157,20 @@ def _open(inspected: InspectReport, batch: int, longest: int, manner: Manner) ->
         return Opening(folder=here(said.folder), model=said.name, machine=backend, backend_name=backend, dtype=dtype, context=longest)
     machine = find_machine(manner.device)
     chunk = batch * min(manner.chunk or longest, longest)
-    workload = Workload(context=longest, batch=batch, dtype=manner.dtype, weights=manner.weights, chunk=chunk)
+    workload = Workload(
+        context=longest, batch=batch, dtype=manner.dtype, weights=manner.weights, chunk=chunk, vision=image_tokens > 0,
+        image_tokens=image_tokens or None,
+    )  # fmt: skip
     plan = plan_memory(inspected, machine, workload)
     return planned(plan, map_ops(inspected, plan, machine))
 
 
-def _logits(opened: Opened, sequences: Sequence[Ids], manner: Manner) -> Iterable[Tensor]:
+def _logits(opened: Opened, sequences: Sequence[Ids], manner: Manner, images: Sequence[Sequence[Placed]]) -> Iterable[Tensor]:
     engine = opened.engine
     if isinstance(engine, Community):
         return engine.score(sequences, manner.chunk, manner.decode_from)
     assert isinstance(engine, Engine)
-    return engine_score(engine.forward, engine.state, sequences, chunk=manner.chunk, decode_from=manner.decode_from)
+    return engine_score(engine.forward, engine.state, sequences, chunk=manner.chunk, decode_from=manner.decode_from, images=images)
 
 
 def _loss(logits_TW: Tensor, tokens: Sequence[int]) -> float | None:

@@ -135,7 +135,7 @@ def _serving(opening: Planned, wanted: Wanted, address: str, ready: Callable[[Se
             serving.stop()
 
     runner = Runner(start, Metrics(settings.model), max_requests=wanted.max_requests)
-    server = Server(create_app(runner, opening.tokenizer, settings), runner, wanted.patience)
+    server = Server(create_app(runner, opening.tokenizer, settings, opening.eye), runner, wanted.patience)
     serving = Serving(opening=opening, settings=settings, runner=runner, server=server, url=address)
     runner.changed = change
     return serving

@@ -8,14 +8,15 @@ Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compa
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from pathlib import Path
 
 import torch
 
+import day0
 from day0.checkpoint.source import here
-from day0.community.bench import Bench, draw
-from day0.community.compare_layers import compare_layer, compare_rotary
+from day0.community.bench import Bench, Opens
+from day0.community.compare_held import compare_held
 from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
@@ -33,11 +34,12 @@ from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.validate import ValidateReport
+from day0.stages.journal import Journal
+from day0.stages.layers import Inputs, Task, compare_all
 from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
 from day0.stages.verdict import Verdict
 
-Inputs = Literal["reference", "random"]
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
 WORK = 2e12  # multiplications that one layer's run may cost
 TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or not.
@@ -48,52 +50,57 @@ def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un 
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What is compared, and with what."""
-
-    bench: Bench
-    layers: list[int]  #: to look at
-    until: Rung  #: highest rung
-    inputs: Inputs  #: where hidden states come from
-    ids: list[int]  #: tokens of the sequence
-    progress: Progress
-
-
 def validate(
     inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
     dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
+    only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None,
 ) -> ValidateReport:  # fmt: skip
-    """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states."""
-    library = transformers() if RUNGS.index(until) >= RUNGS.index("layers") else None
+    """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states.
+
+    `only`: rungs that are climbed, instead of all up to `until`. `against`: name of another reference than transformers, and what opens it.
+    `journal`: folder in which what is measured is kept until the report is made, for a run that goes on after this one was stopped.
+    """
+    rungs = [rung for rung in RUNGS if rung in only] or list(RUNGS[: RUNGS.index(until) + 1])
+    compared = not {"layers", "model"}.isdisjoint(rungs)
+    library = transformers() if compared and not against else None
     release = Release.open(here(inspected.model.folder))
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)
     maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
-    task = Task(bench=Bench(release, maps), layers=chosen, until=until, inputs=inputs, ids=ids, progress=progress)
+    settings = [inspected.to_dict(), plan.to_dict(), mapped.to_dict(), chosen, rungs, own, inputs, ids, library and library.__version__]
+    kept = Journal(journal, [*settings, torch.__version__, day0.__version__])
+    bench = Bench(release, maps, against[1] if against else None)
+    task = Task(bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=progress, journal=kept)
     return_freed_memory()
-    verdict, evidence = Verdict(), []
-    for name, measure in climb(task):
-        start = time.perf_counter()
-        measured = list(measure)
-        verdict.rung(name, measured, time.perf_counter() - start)
-        evidence += measured
+    verdict, evidence = _judge(task)
+    kept.close()
     return ValidateReport(
-        verdict=verdict.answer(until),
-        first_divergence=verdict.first(),
+        verdict=verdict.answer(compared),
+        first_divergence=verdict.first(release.model),
         model=release.name,
-        reference=f"transformers {library.__version__}" if library else "none",
+        reference=against[0] if against else f"transformers {library.__version__}" if library else "none",
         dtype=own,
         layers=chosen,
-        until=until,
+        until=rungs[-1],
         inputs=inputs,
         tokens=len(ids),
         rungs=verdict.rungs,
         findings=verdict.findings(),
         **rows(evidence),
     )
+
+
+def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
+    """Climb, and let the checks look at everything that was measured."""
+    verdict, evidence = Verdict(), list[Evidence]()
+    for name, measure in climb(task):
+        start = time.perf_counter()
+        measured = list(measure)
+        verdict.rung(name, measured, time.perf_counter() - start)
+        evidence += measured
+    return verdict, evidence
 
 
 def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
@@ -112,62 +119,34 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
     everything = len(task.layers) == len(task.bench.release.model.layers)
     drawn = task.inputs == "random"
     rungs: dict[Rung, Callable[[], Iterator[Evidence]]] = {
-        "weights": lambda: compare_weights(task.bench.release, task.layers, everything, task.progress),
-        "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn),
-        "layers": lambda: _layers(task),
+        "weights": lambda: _weights(task, everything),
+        "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn, task.journal.evidence),
+        "layers": lambda: compare_all(task),
         "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
     }
-    if RUNGS.index(task.until) >= RUNGS.index("layers"):
+    if not {"layers", "model"}.isdisjoint(task.rungs):
         try:
             _ = task.bench.truth
         except NoReference as error:
             for name in ("layers", "model"):
                 rungs[name] = _without(name, error)
-    for name in RUNGS[: RUNGS.index(task.until) + 1]:
+    for name in task.rungs:
         yield name, rungs[name]()
+
+
+def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
+    """As they are stored, then as the engine holds them."""
+    yield from compare_weights(task.bench.release, task.layers, everything, task.progress, task.journal.value)
+    for index in task.layers:
+        task.progress("weights as held", index, task.layers[-1] + 1)
+        yield from task.journal.evidence(f"held {index}", partial(compare_held, task.bench.probes[torch.float32], [index]))
+    task.progress("weights as held", task.layers[-1] + 1, task.layers[-1] + 1)
 
 
 def _without(rung: Rung, error: NoReference) -> Callable[[], Iterator[Evidence]]:
     """What a rung says when there is nothing to compare with."""
     what = "what each layer computes" if rung == "layers" else "the logits of the whole model"
     return lambda: iter([Uncompared(layer=None, part=rung, rung=rung, what=what, why=error.problem)])
-
-
-def _layers(task: Task) -> Iterator[Evidence]:
-    """Every chosen layer on the stream that the reference lets out of the layer before it, or on drawn values."""
-    yield from _rotary(task)
-    truth, drawn = task.bench.truth, task.inputs == "random"
-    layers = task.bench.release.model.layers
-    sources = {layers[index].index_source for index in task.layers}
-    last = max(task.layers) + 1
-    stream_TD, handed = truth.embed(task.ids), None
-    for place in range(truth.layers):
-        ours = task.bench.ours(place)
-        if ours[0] >= last:
-            break
-        task.progress("layers", ours[0], last)
-        if set(ours) & set(task.layers):
-            stream_TD = draw(place, stream_TD) if drawn else stream_TD
-            evidence, run = compare_layer(task.bench, place, stream_TD, task.ids, handed)
-            yield from evidence
-        elif not drawn or sources & set(ours):
-            run = truth.layer(place, draw(place, stream_TD) if drawn else stream_TD, ids=task.ids, handed=handed)
-        else:
-            continue
-        stream_TD, handed = run.hidden_TD, run.handed
-    task.progress("layers", last, last)
-
-
-def _rotary(task: Task) -> Iterator[Evidence]:
-    """Each rotation that the chosen layers use, once."""
-    model, seen = task.bench.release.model, set()
-    span = len(model.layers) // task.bench.truth.layers
-    for index in task.layers:
-        rope = getattr(model.layers[index].mixer, "rope", None)
-        if rope is not None and rope not in seen:
-            seen.add(rope)
-            table = task.bench.probes[torch.float32].rotary
-            yield compare_rotary(task.bench.truth, index // span, index, rope, table, model.context)
 
 
 def pick(layers: str, count: int) -> list[int]:

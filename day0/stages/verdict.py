@@ -1,34 +1,45 @@
 """From evidence to a verdict: every check on every piece of evidence of its kind, and the first thing that is wrong."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Literal
 
+from day0.spec.check import Check
 from day0.spec.evidence import (
     RUNGS,
     Evidence,
+    HeldEvidence,
     LayerEvidence,
     ModelEvidence,
     OperatorEvidence,
+    PositionsEvidence,
     ReadsEvidence,
+    ReusedEvidence,
     RotaryEvidence,
     Rung,
     SelectionEvidence,
+    StateEvidence,
     Uncompared,
     WeightEvidence,
-)  # fmt: skip
+)
 from day0.spec.finding import Finding
+from day0.spec.model import Model
 from day0.spec.registry import checks
 from day0.spec.reports.base import FindingRow
 from day0.spec.reports.validate import Answer, Divergence, RungRow
+from day0.stages.divergence import divergence
 
 KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "weight": (WeightEvidence, "weights"), "operator": (OperatorEvidence, "operators"), "layer": (LayerEvidence, "layers"),
     "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
+    "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
+    "positions": (PositionsEvidence, "layers"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"),
 }  # fmt: skip
-PARTS = ("embed", "rotary", "reads", "mixer", "router", "ffn", "residual", "norm", "head", "logits")  # in the order in which a pass meets them
+PARTS = (  # in the order in which a pass meets them
+    "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits",
+)  # fmt: skip
 EACH = 20  # findings of one check that are told one by one
 
 
@@ -39,34 +50,32 @@ class Verdict:
         self._failed: list[tuple[tuple[int, float, int], Rung, Evidence, Finding]] = []
         self._told: dict[str, list[Finding]] = {}
         self._judged: Counter[str] = Counter()
+        self._seen: list[Evidence] = []
         self.rungs: list[RungRow] = []
 
     def rung(self, name: Rung, evidence: Iterable[Evidence], seconds: float) -> None:
         """Judge all that was measured on one rung."""
         before, failed = sum(self._judged.values()), len(self._failed)
         for one in evidence:
+            self._seen.append(one)
             self._judge(one)
         judged = sum(self._judged.values()) - before
         verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
         self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
-    def answer(self, until: Rung) -> Answer:
+    def answer(self, compared: bool) -> Answer:
         """Fail when anything did; unknown when layers or logits were to be compared and none was."""
         if self._failed:
             return "fail"
         rungs = {rung.name: rung.verdict for rung in self.rungs}
-        asked = RUNGS.index(until) >= RUNGS.index("layers")
-        return "unknown" if asked and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
+        return "unknown" if compared and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
 
-    def first(self) -> Divergence | None:
+    def first(self, model: Model) -> Divergence | None:
         """The lowest rung with a failure, there the first layer, there the first part."""
         if not self._failed:
             return None
         _, rung, evidence, finding = min(self._failed, key=lambda entry: entry[0])
-        return Divergence(
-            rung=rung, layer=evidence.layer, part=evidence.part, code=finding.code, statistic=f"{finding.subject}: {finding.found}",
-            expected=finding.expected,
-        )  # fmt: skip
+        return divergence(model, rung, evidence, finding, [entry[3] for entry in self._failed], self._seen)
 
     def findings(self) -> list[FindingRow]:
         """What failed, in order; then warnings and what could not be judged; then one pass for each check that had nothing to say."""
@@ -80,15 +89,25 @@ class Verdict:
         return [FindingRow.model_validate(asdict(row)) for row in sorted(rows, key=lambda row: (order[row.status], row.code))]
 
     def _judge(self, evidence: Evidence) -> None:
-        for _, check in checks().items():
-            if check.scope not in KINDS or not isinstance(evidence, KINDS[check.scope][0]):
-                continue
+        for check in judges(evidence):
             rung = evidence.rung if isinstance(evidence, Uncompared) else KINDS[check.scope][1]
             self._judged[check.code] += check.scope != "uncompared"
             for finding in check.run(evidence):
                 self._told.setdefault(check.code, []).append(finding)
                 if finding.status == "fail":
                     self._failed.append((_place(rung, evidence), rung, evidence, finding))
+
+
+def judges(evidence: Evidence) -> Iterator[Check]:
+    """The checks that look at this kind of evidence."""
+    for _, check in checks().items():
+        if check.scope in KINDS and isinstance(evidence, KINDS[check.scope][0]):
+            yield check
+
+
+def fails(evidence: Evidence) -> bool:
+    """Whether any check says so."""
+    return any(finding.status == "fail" for check in judges(evidence) for finding in check.run(evidence))
 
 
 def _place(rung: Rung, evidence: Evidence) -> tuple[int, float, int]:

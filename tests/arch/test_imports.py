@@ -12,8 +12,8 @@ from tests.arch.source import Source, sources
 RANK = {
     "spec": 0,
     "parts": 1, "checkpoint": 1,
-    "ops": 2, "formats": 2, "families": 2, "backends": 2,
-    "blocks": 3,
+    "ops": 2, "formats": 2, "towers": 2, "preprocessors": 2, "backends": 2,
+    "blocks": 3, "families": 3,
     "engine": 4,
     "serve": 5, "community": 5,
     "checks": 6,
@@ -21,10 +21,13 @@ RANK = {
     "cli": 8, "render": 8,
 }  # fmt: skip
 CLOSED = {"kernels": {"spec"}, "templates": set()}  # layers that stand apart → what they may import
-WITHOUT_TORCH = {"spec", "checkpoint", "parts", "families", "formats", "ops", "kernels", "checks", "cli", "render"}
+WITHOUT_TORCH = {"spec", "checkpoint", "parts", "families", "towers", "preprocessors", "formats", "ops", "kernels", "checks", "cli", "render"}
 WITHOUT_TORCH_FILES = {
     *(f"day0.stages.{name}" for name in ("inspect", "plan_memory", "map_ops", "machines", "chain")),
-    *(f"day0.engine.{name}" for name in ("release", "footprint", "demand", "roofline")),
+    *(
+        f"day0.engine.{name}"
+        for name in ("release", "footprint", "demand", "search", "legal", "offload", "inventory", "shard", "transient", "roofline")
+    ),
 }
 
 

@@ -197,7 +197,7 @@ def test_wrong_token_ids(day0: Day0, model: Path, tmp_path: Path, text: str, pro
 def test_options_that_would_have_no_effect_are_errors(day0: Day0, mapped: Path, tmp_path: Path) -> None:
     (tmp_path / "ids.json").write_text("[[1]]")
     for arguments, problem in (
-        (["score", mapped, "--ids", "ids.json", "--images", "cat.png"], "cat.png: this model takes no images"),
+        (["score", mapped, "--text", "ids.json", "--images", "cat.png"], "cat.png: --images goes with --ids"),
         (["score", mapped], "give either --ids or --text"),
         (["score", mapped, "--ids", "ids.json", "--window", "8"], "--window goes with --text"),
         (["run", "--chat", "Hello"], "--chat takes no prompt"),

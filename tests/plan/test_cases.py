@@ -211,7 +211,7 @@ def test_a_tower_is_whole_on_its_card_and_images_are_stated() -> None:
 
     release = truth.Release.open(checkpoint("kimi_k25"))
     assert release.towers["vision"]
-    ask = {"vision": True, "context": 256, "batch": 1}
+    ask = {"vision": True, "context": 256, "batch": 1, "engine": "vllm"}
     few, many = (truth.demand("", release, "b300", **ask, images=images, image_tokens=768) for images in (1, 12))
     tower = few.holdings.weights(0)["towers"]
     assert tower == sum(release.checkpoint.stored[name].bytes for name in release.towers["vision"])

@@ -43,7 +43,7 @@ def test_keys_that_others_rely_on(reports: str, capsys: pytest.CaptureFixture[st
     plan = printed(capsys)
     assert (plan["verdict"], plan["reasons"], plan["cards"]) == ("fits", [], 1)
     assert plan["placement"] == {"tp": 1, "ep": 1, "pp": 1, "dp": 1}
-    assert set(plan["per_card"][0]) == {"weights", "state", "activations", "workspace", "collectives", "margin", "free"}
+    assert set(plan["per_card"][0]) == {"weights", "state", "activations", "workspace", "collectives", "images", "margin", "free"}
     assert {"bytes_per_token", "bytes_per_sequence", "pools"} <= set(plan["state"])
     assert {"tokens", "max_context"} <= set(plan["capacity"])
     assert (plan["workload"]["context"], plan["workload"]["batch"]) == (128, 2)
@@ -85,3 +85,29 @@ def test_a_wrong_option_is_2(reports: str, capsys: pytest.CaptureFixture[str], o
 def test_a_stage_before_its_predecessor_is_2(tmp_path: Path, reports: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["map-ops", "--reports", reports, "--machine", "h200"]) == 2
     assert "plan-memory" in capsys.readouterr().err
+
+
+def test_every_option_of_a_plan_has_an_effect(reports: str, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["plan-memory", "--reports", reports, "--json", "--machine", "b300x8", "--context", "256", "--batch", "4"]
+    options: list[list[str]] = [
+        [], ["--kv-dtype", "fp8", "--engine", "vllm"], ["--engine", "vllm"], ["--tp", "2"], ["--dp", "2"], ["--pp", "2"],
+        ["--tp", "2", "--ep", "1"], ["--tp", "2", "--cp", "2"], ["--with-mtp"], ["--utilisation", "0.5"],
+        ["--dp", "5", "--tp", "1", "--ep", "5", "--redundant-experts", "3"],
+    ]  # fmt: skip
+    seen = []
+    for extra in options:
+        assert main([*base, *extra]) == 0, extra
+        plan = printed(capsys)
+        kept = ("placement", "cp", "redundant_experts", "per_card", "state", "weights")
+        seen.append({name: plan[name] for name in kept})
+    same = [(options[a], options[b]) for a, one in enumerate(seen) for b, other in enumerate(seen[:a]) if one == other]
+    assert same == []
+
+
+def test_a_cut_that_is_not_legal_is_refused(reports: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan-memory", "--reports", reports, "--json", "--machine", "b300x8", "--tp", "3"]) == 1
+    plan = printed(capsys)
+    assert plan["verdict"] == "refused"
+    assert "D0405" in {reason["code"] for reason in plan["reasons"]}
+    assert main(["plan-memory", "--reports", reports, "--engine", "none"]) == 2
+    assert main(["plan-memory", "--reports", reports, "--kv-dtype", "fp7"]) == 2

@@ -14,6 +14,7 @@ from day0.engine import transient
 from day0.engine.demand import Demand
 from day0.engine.entries import printed_tokens
 from day0.engine.inventory import Inventory
+from day0.engine.offload import offload
 from day0.engine.release import Release
 from day0.engine.rules import named_rules
 from day0.engine.search import plan
@@ -97,7 +98,8 @@ class Answer(NamedTuple):
         if self.row["kind"] == "must_refuse":
             return self.value == "refuse"
         if "accept" in self.row:
-            return eval(self.row["accept"], {}, {"predicted": self.value, "published": self.row["value"]}) is True
+            least = self.row["value"] / (2 if self.row["accept"].startswith("published/2") else 1)
+            return not isinstance(self.value, str) and least <= self.value <= self.row["value"]
         bound = self.row["tolerance_pct"]
         return bound is None or (self.error is not None and abs(self.error) <= bound + 1e-9)
 
@@ -150,8 +152,6 @@ def refusal(found: PlanMemoryReport, code: str) -> str:
 
 
 def host(d: Demand) -> float:
-    from day0.engine.offload import offload
-
     return sum(tier.needed_p50 for tier in offload(d, None).tiers if tier.where == "host") / 1e9
 
 

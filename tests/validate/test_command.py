@@ -53,7 +53,7 @@ def test_a_wrong_model_exits_with_1_and_names_the_place(
     capsys.readouterr()
     assert main(["validate"]) == 1
     out, err = capsys.readouterr()
-    assert "layer 2, mixer" in out and "day0 explain D07" in err
+    assert "layer 2, gqa, paged_attention" in out and "day0 explain D07" in err
 
 
 @pytest.mark.parametrize(("options", "problem"), [

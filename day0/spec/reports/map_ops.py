@@ -22,7 +22,7 @@ class SiteRow(Strict):
 
     op: str = Field(description="operator, a file in day0/ops/")
     layer: int | None = Field(description="index in the stack; null outside it")
-    place: str = Field(description='"mixer", "ffn" or "residual" within a layer; empty outside')
+    place: str = Field(description='"mixer", "ffn" or "residual" within a layer; empty outside; "vision.…" in the tower for images')
     label: str = Field(description="which of the calls there: the weight it reads or what it does")
     phase: Phase = Field(description="prefill: prompts are read; decode: one token a sequence")
     provider: str | None = Field(description='who runs it; "reference" is the operator\'s own meaning in torch; null when nobody can')

@@ -76,9 +76,15 @@ class WorkloadRow(Strict):
     engine: str = Field(default="day0", description="whose layout of memory is planned: file name in templates/engines/")
     prediction: bool = Field(default=False, description="whether extra prediction layers are loaded")
     vision: bool = Field(default=False, description="whether towers of other modalities are loaded")
-    images: int = Field(default=1, description="images that are encoded at once, where towers are loaded")
+    images: int = Field(default=1, description="images that another engine encodes at once, where towers are loaded")
     image_tokens: int = Field(default=4096, description="tokens of the largest image")
+    image_patches: int = Field(default=0, description="patches of the largest image that is taken; 0 where no tower is run")
     utilisation: float = Field(default=1, description="share of a card that may be filled")
+
+    @property
+    def sees(self) -> bool:
+        """Whether day0 runs the tower for images."""
+        return self.image_patches > 0
 
 
 class PlacementRow(Strict):
@@ -103,19 +109,20 @@ class CardRow(Strict):
     activations: int = Field(description="largest live set of one step, bytes; an estimate")
     workspace: int = Field(description="where packed weights are decoded, allocated once, bytes")
     collectives: int = Field(description="buffers of communication between cards, bytes")
+    images: int = Field(0, description="embeddings of images, kept so that one that comes again is not encoded again, bytes at the most")
     margin: int = Field(description="kept free for the runtime, the allocator and what is not counted, bytes")
     free: int = Field(description="what is left, bytes; negative is the shortage")
 
     @property
     def needed(self) -> int:
         """Bytes it must have."""
-        return self.weights + self.state + self.activations + self.workspace + self.collectives + self.margin
+        return self.weights + self.state + self.activations + self.workspace + self.collectives + self.images + self.margin
 
 
 class WeightPool(Strict):
     """One allocation of weights."""
 
-    name: str = Field(description="what it holds: layers, ends, or the buffers that weights are streamed through")
+    name: str = Field(description="what it holds: layers, ends, towers, or the buffers that weights are streamed through")
     bytes: int = Field(description="held in memory, bytes")
 
 

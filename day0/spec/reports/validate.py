@@ -20,6 +20,15 @@ class Divergence(Strict):
     code: str = Field(description="check that found it; `day0 explain CODE` tells more")
     statistic: str = Field(description="what was found, with its figure")
     expected: str = Field(description="what should have been found")
+    line: str = Field(description="where it is and how it looks, in one line")
+    operator: str | None = Field(None, description="operator call that is wrong first; null where no call could be told from the others")
+    weights: str = Field("", description="weights that this call reads")
+    expert: int | None = Field(None, description="the one expert that is wrong")
+    row: int | None = Field(None, description="first token (or row) that is wrong")
+    columns: tuple[int, int] | None = Field(None, description="first and last column that is wrong; null for all")
+    ratio: float | None = Field(None, description="error to the larger of the reference's own and the budget")
+    pattern: str = Field("", description='the simple change that would explain it: "scaled by 1.05", "halves exchanged", "precision"')
+    course: Literal["", "step", "spike"] = Field("", description="step: the stream stays wrong after this layer; spike: it recovers")
 
 
 class RungRow(Strict):
@@ -45,6 +54,10 @@ class ErrorsRow(Strict):
     bias_error: float = Field(description="standard error of that mean")
     elements: int = Field(description="elements compared")
     finite: bool = Field(description="no infinity or NaN that the truth does not have")
+    norm: float = Field(description="root mean square of ours to that of the truth")
+    first: int = Field(description="first row that is about as wrong as the worst one")
+    columns: tuple[int, int] | None = Field(description="first and last column that is about as wrong as the worst one; null for all")
+    pattern: str = Field(description="the simple change that explains an error too large for rounding")
 
 
 class WeightRow(Strict):
@@ -92,6 +105,14 @@ class SelectionRow(Strict):
     explained: int = Field(description="flips whose margin is within twice the error of the scores")
 
 
+class DepthRow(Strict):
+    """The stream after one layer, while the whole model runs with the reference's choices."""
+
+    layer: int = Field(description="index in the stack")
+    dtype: str = Field(description="type it computed in")
+    errors: ErrorsRow = Field(description="against the reference in float32")
+
+
 class ModelRow(Strict):
     """Logits of the whole model on one prompt."""
 
@@ -126,4 +147,5 @@ class ValidateReport(Report):
     operators: list[OperatorRow] = Field(description="operators, by kind of call")
     layer_errors: list[LayerRow] = Field(description="layers, part by part")
     selections: list[SelectionRow] = Field(description="choices of experts")
+    depths: list[DepthRow] = Field(description="the stream from layer to layer")
     logits: list[ModelRow] = Field(description="the whole model")

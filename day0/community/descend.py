@@ -1,0 +1,157 @@
+"""From a part of a layer that is wrong to the operator call in it that is wrong first.
+
+Our layer and the reference's run on the same stream. A call is right when its result passes through the reference's layer too, in whatever
+layout; it is harmless when something that was computed from it does. The first call that is neither is the one to look at.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from day0.community.bench import Bench
+from day0.community.compare_layers import Choices
+from day0.community.passing import Passing, sums
+from day0.engine.packed import Group, Packed
+from day0.engine.probe import Call
+from day0.spec.evidence import CallEvidence
+
+PLACES = ("mixer", "ffn", "residual", "embedding")
+
+
+def descend(bench: Bench, place: int, stream_TD: Tensor, ids: Sequence[int], handed: Tensor | None, part: str) -> CallEvidence | None:
+    """The first wrong call of `part` ("mixer", "ffn"; any part when "residual"), in float32; None when each passes through the reference."""
+    with Passing(len(ids)) as passing:
+        truth = bench.truth.layer(place, stream_TD, ids=ids, handed=handed)
+    choices = Choices.of(bench, place, truth, handed)
+    probe, stream = bench.probes[torch.float32], stream_TD
+    for index in bench.ours(place):
+        trail = _Trail()
+        entering = probe.entering(index, stream) if index == bench.ours(place)[0] else stream
+        with trail:
+            result = probe.layer(index, entering, choices.experts_TK, [len(ids)], trail.call, ids=ids, reads_TK=choices.reads_TK)
+        wrong = _first_wrong(trail.calls, passing, part)
+        if wrong is not None:
+            return _evidence(index, *wrong, _names(probe.weights(index)))
+        stream = result.hidden_TD
+    return None
+
+
+@dataclass
+class _Made:
+    """One call with the calls before it that its arguments were computed from."""
+
+    call: Call
+    before: frozenset[int]
+    results: list[Tensor] = field(default_factory=list)
+
+
+class _Trail(TorchFunctionMode):
+    """Follows results of operator calls through whatever torch does with them: memory that is written carries what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[_Made] = []
+        self._carried: dict[int, frozenset[int]] = {}  # address of memory → calls whose results went into it
+        self._kept: list[Tensor] = []  # so that no address is used twice
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():
+            sources = self._of(_tensors((*args, *(kwargs or {}).values())))
+            if sources:
+                self._carry(_tensors((result,)), sources)
+        return result
+
+    def call(self, call: Call) -> None:
+        """The `judge` of a probe."""
+        with torch._C.DisableTorchFunction():
+            results = [tensor for tensor in _tensors((call.result,)) if tensor.is_floating_point()]
+            before = self._of(_tensors((*call.args, *call.kwargs.values())))
+            self.calls.append(_Made(call, before, [tensor.clone() for tensor in results]))
+            self._carry(_tensors((call.result,)), before | {len(self.calls) - 1})
+
+    def _of(self, tensors: Iterable[Tensor]) -> frozenset[int]:
+        return frozenset().union(*(self._carried.get(_address(tensor), frozenset()) for tensor in tensors))
+
+    def _carry(self, tensors: Iterable[Tensor], calls: frozenset[int]) -> None:
+        for tensor in tensors:
+            self._kept.append(tensor)
+            self._carried[_address(tensor)] = self._carried.get(_address(tensor), frozenset()) | calls
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _tensors(value)
+
+
+def _first_wrong(calls: list[_Made], passing: Passing, part: str) -> tuple[Call, Tensor, Tensor] | None:
+    """(call, its result, [T] bool: tokens that are wrong)."""
+    wrong: dict[int, tuple[Tensor, Tensor]] = {}
+    for number, made in enumerate(calls):
+        for result in made.results:
+            for piece in _pieces(made.call, result):
+                missing_T = passing.find(sums(piece)) if piece.shape[0] == passing.tokens else None
+                if missing_T is not None:
+                    wrong.setdefault(number, (piece, missing_T))
+    right = [made.before for number, made in enumerate(calls) if number not in wrong]
+    for number, (result, wrong_T) in wrong.items():
+        call = calls[number].call
+        if not any(number in before for before in right) and (call.place in (part, "residual") or part == "residual"):
+            return call, result, wrong_T
+    return None
+
+
+
+def _pieces(call: Call, result: Tensor) -> Iterable[Tensor]:
+    """What each of several joined weights gave."""
+    group = next((value for value in call.args if isinstance(value, Group)), None)
+    if group is None or call.op != "linear":
+        return (result,)
+    return result.split([member.shape[0] for member in group.members], dim=-1)
+
+
+def _evidence(index: int, call: Call, result: Tensor, wrong_T: Tensor, names: dict[int, str]) -> CallEvidence:
+    read = dict.fromkeys(names[key] for value in call.args for key in _keys(value) if key in names)
+    return CallEvidence(
+        layer=index, part=call.place, op=call.op, label="+".join(read), expert=_expert(call, wrong_T), row=int(wrong_T.int().argmax()),
+        rows=int(wrong_T.sum()), tokens=len(wrong_T), columns=None, pattern="" if result.any() else "zero throughout",
+    )  # fmt: skip
+
+
+def _names(weights: Any, path: str = "") -> dict[int, str]:
+    """Where a weight lies → what it is called, "q_b"."""
+    if isinstance(weights, Tensor | Packed):
+        return dict.fromkeys(_keys(weights), path)
+    found: dict[int, str] = {}
+    for name, value in vars(weights).items() if hasattr(weights, "__dict__") and not isinstance(weights, Group) else ():
+        found |= _names(value, f"{path}.{name}" if path and path not in PLACES else name)
+    return found
+
+
+def _keys(value: Any) -> list[int]:
+    """What tells one weight from another."""
+    if isinstance(value, Group):
+        return [key for member in value.members for key in _keys(member)]
+    if isinstance(value, Packed):
+        return [part.data_ptr() for part in value.parts.values()]
+    return [value.data_ptr()] if isinstance(value, Tensor) else []
+
+
+def _expert(call: Call, wrong_T: Tensor) -> int | None:
+    """The expert that exactly the wrong tokens were sent to."""
+    experts = next((v for v in call.args if isinstance(v, Tensor) and v.dim() == 2 and not v.is_floating_point()), None)
+    if call.op != "experts" or experts is None:
+        return None
+    found = [e for e in experts.unique().tolist() if bool(((experts == e).any(-1) == wrong_T).all())]
+    return int(found[0]) if len(found) == 1 else None

@@ -1,0 +1,123 @@
+"""The rung of layers: each on the stream that the reference lets out of the layer before it, from where an earlier run stopped."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from day0.community.bench import Bench, draw
+from day0.community.compare_layers import compare_layer, compare_rotary
+from day0.community.descend import descend
+from day0.community.statistics import dtype_name
+from day0.spec.evidence import CallEvidence, Evidence, LayerEvidence, Rung
+from day0.spec.progress import Progress
+from day0.stages.journal import Journal
+from day0.stages.verdict import fails
+
+Inputs = Literal["reference", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is compared, and with what."""
+
+    bench: Bench
+    layers: list[int]  #: to look at
+    rungs: list[Rung]  #: from the bottom
+    inputs: Inputs  #: where hidden states come from
+    ids: list[int]  #: tokens of the sequence
+    progress: Progress
+    journal: Journal  #: what an earlier run measured
+
+
+def compare_all(task: Task) -> Iterator[Evidence]:
+    """Evidence for every chosen layer, on the reference's stream or on drawn values."""
+    yield from rotary(task)
+    truth, drawn = task.bench.truth, task.inputs == "random"
+    sources = {task.bench.release.model.layers[index].index_source for index in task.layers}
+    last = max(task.layers) + 1
+    stream_TD, handed, begin, found = _resume(task)
+    for place in range(truth.layers):
+        ours = task.bench.ours(place)
+        if ours[0] >= last:
+            break
+        task.progress("layers", ours[0], last)
+        if place < begin:
+            yield from task.journal.evidence(f"layers {place}", lambda: ()) if set(ours) & set(task.layers) else ()
+            continue
+        if set(ours) & set(task.layers):
+            stream_TD = draw(place, stream_TD) if drawn else stream_TD
+            measure = _Layer(task, place, stream_TD, handed, found)
+            told = task.journal.evidence(f"layers {place}", measure, again=True)
+            found = found or any(isinstance(one, CallEvidence) for one in told)
+            yield from told
+            run = measure.run
+        elif not drawn or sources & set(ours):
+            run = truth.layer(place, draw(place, stream_TD) if drawn else stream_TD, ids=task.ids, handed=handed)
+        else:
+            continue
+        stream_TD, handed = run.hidden_TD, run.handed
+        _save(task, place, stream_TD, handed, found)
+    task.progress("layers", last, last)
+
+
+class _Layer:
+    """One layer of the reference: evidence when called, then what the reference made of it."""
+
+    def __init__(self, task: Task, place: int, stream_TD: Tensor, handed: Tensor | None, found: bool) -> None:
+        self._task, self._place, self._stream, self._handed, self._found = task, place, stream_TD, handed, found
+        self.run: Any = None
+
+    def __call__(self) -> Iterator[Evidence]:
+        bench, ids = self._task.bench, self._task.ids
+        evidence, self.run = compare_layer(bench, self._place, self._stream, ids, self._handed)
+        yield from evidence
+        wrong = [one for one in evidence if isinstance(one, LayerEvidence) and one.dtype == "float32" and fails(one)]
+        if wrong and not self._found:
+            call = descend(bench, self._place, self._stream, ids, self._handed, wrong[0].part)
+            if call:
+                yield call
+
+
+def rotary(task: Task) -> Iterator[Evidence]:
+    """Each rotation that the chosen layers use, once."""
+    model, seen = task.bench.release.model, set()
+    span = len(model.layers) // task.bench.truth.layers
+    for index in task.layers:
+        rope = getattr(model.layers[index].mixer, "rope", None)
+        if rope is not None and rope not in seen:
+            seen.add(rope)
+            table = task.bench.probes[torch.float32].rotary
+            yield compare_rotary(task.bench.truth, index // span, index, rope, table, model.context)
+
+
+def _save(task: Task, place: int, stream_TD: Tensor, handed: Tensor | None, found: bool) -> None:
+    """All that the next layer needs."""
+    tensors = {"stream": stream_TD} | ({} if handed is None else {"handed": handed})
+    nothing = []
+    for dtype, probe in task.bench.probes.items():
+        for key, chosen in probe.choices().items():
+            name = " ".join(("chosen", dtype_name(dtype), *map(str, key)))
+            if chosen is None:
+                nothing.append(name)
+            else:
+                tensors[name] = chosen
+    task.journal.save(place, tensors, {"nothing": nothing, "found": found})
+
+
+def _resume(task: Task) -> tuple[Tensor, Tensor | None, int, bool]:
+    """(stream, what is handed on, first layer to compare, whether the first wrong operator was found)."""
+    saved = task.journal.saved()
+    if saved is None:
+        return task.bench.truth.embed(task.ids), None, 0, False
+    place, tensors, notes = saved
+    probes = {dtype_name(dtype): probe for dtype, probe in task.bench.probes.items()}
+    device = task.bench.probes[torch.float32].device
+    for name, chosen in [*tensors.items(), *((name, None) for name in notes["nothing"])]:
+        if name.startswith("chosen "):
+            _, dtype, layer, start, count = name.split()
+            probes[dtype].recall({(int(layer), int(start), int(count)): None if chosen is None else chosen.to(device)})
+    handed = tensors.get("handed")
+    return tensors["stream"].to(device), None if handed is None else handed.to(device), place + 1, notes["found"]

@@ -1,0 +1,117 @@
+"""Faults of layers that were met in engines: each is found in its part, for what it is."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from day0.engine.bind import Function
+from tests.mutation.fault import call, model, stale
+from tests.validate.planted import part, validate
+from tests.zoo import checkpoint
+
+LAYERS = dict(only=["layers"], dtype="float32")
+
+
+def other_pairs(m: Any) -> Any:
+    return replace(m, indexer=replace(m.indexer, interleaved=not m.indexer.interleaved))
+
+
+def test_an_indexer_turned_by_the_other_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sglang #13495, vllm #28968: short prompts perfect. The default sequence is longer than what the indexer keeps."""
+    report = validate(monkeypatch, checkpoint("deepseek_v32"), part(1, "mixer", other_pairs), layers="1", **LAYERS)
+    first = report.first_divergence
+    assert first is not None and (first.layer, first.part, first.pattern) == (1, "reads", "choice")
+
+
+def test_a_prompt_too_short_for_the_indexer_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = validate(monkeypatch, checkpoint("deepseek_v32"), part(1, "mixer", other_pairs), layers="1", tokens=6, only=["operators"])
+    assert report.verdict == "pass"
+    assert any(finding.code == "D0805" and "index_select" in finding.found for finding in report.findings)
+
+
+def biased(function: Function) -> Function:
+    """Weights are gathered from the scores that the correction was added to."""
+
+    def route(logits: torch.Tensor, top_k: int, rule: Any, bias: Any = None, given: Any = None) -> Any:
+        weights, experts = function(logits, top_k, rule, bias, given)
+        if bias is None:
+            return weights, experts
+        wrong = (logits.float().sigmoid() + bias).gather(-1, experts)
+        return wrong / wrong.sum(-1, keepdim=True) * rule.scale, experts
+
+    return route
+
+
+def test_equal_experts_with_other_weights_are_a_fault_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers #39581, #41663: the correction steers the choice only."""
+    call("route", biased)(monkeypatch)
+    report = validate(monkeypatch, checkpoint("deepseek_v3"), layers="1", **LAYERS)
+    failed = {finding.code for finding in report.findings if finding.status == "fail"}
+    assert "D0705" in failed and "D0704" not in failed
+
+
+@pytest.mark.parametrize("fields", [{"limit": None}, {"offset": 0.0}, {"alpha": 1.0}])
+def test_an_activation_without_its_details(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> None:
+    """transformers #40197: the clamp was not passed to the kernel; wrong only where activations are large."""
+    fault = part(1, "ffn", lambda f: replace(f, activation=replace(f.activation, **fields)))
+    first = validate(monkeypatch, checkpoint("gpt_oss"), fault, layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.layer, first.part, first.operator) == (1, "ffn", "experts")
+
+
+def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Automodel #2591: k times the bias instead of once."""
+
+    def unweighted(function: Function) -> Function:
+        def experts(x: Any, weights: Any, chosen: Any, gate: Any, up: Any, down: Any, activation: Any, biases: Any, *rest: Any) -> Any:
+            right = function(x, weights, chosen, gate, up, down, activation, (*biases[:2], biases[2] * 0), *rest)
+            return right + biases[2][chosen].sum(1).to(right.dtype)
+
+        return experts
+
+    call("experts", unweighted)(monkeypatch)
+    first = validate(monkeypatch, checkpoint("gpt_oss"), layers="0", **LAYERS).first_divergence
+    assert first is not None and (first.part, first.operator) == ("ffn", "experts")
+
+
+def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """imp #1289: all layers right, perplexity doubled."""
+
+    def fault(release: Any) -> None:
+        model(norm=replace(release.model.norm, plus_one=False))(release)
+
+    first = validate(monkeypatch, checkpoint("qwen3_next"), fault, only=["layers", "model"], dtype="float32").first_divergence
+    assert first is not None and first.rung == "model" and "after the last layer" in first.line
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_window_that_is_off_by_one_is_called_a_mask(monkeypatch: pytest.MonkeyPatch, change: int) -> None:
+    """mlx-lm #390: self and 127 before, not 128; wrong from the first token that does not see all."""
+    fault = part(1, "mixer", lambda m: replace(m, window=m.window + change))
+    first = validate(monkeypatch, checkpoint("mimo_v2_flash"), fault, layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.part, first.pattern, first.row) == ("mixer", "mask", 11 + min(change, 0))
+
+
+def test_chunks_alone_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vllm #26042: unchunked prompts fine. Path by type shows which pair is wrong."""
+    stale("latent")(monkeypatch)
+    report = validate(monkeypatch, checkpoint("deepseek_v3"), layers="0", only=["layers"])
+    failed = {finding.subject + finding.found for finding in report.findings if finding.status == "fail"}
+    assert failed and not any("(prefill" in text for text in failed)
+    assert {(row.phase, row.dtype) for row in report.layer_errors} == {
+        (phase, dtype) for phase in ("prefill", "decode") for dtype in ("float32", "bfloat16")
+    }
+
+
+def test_one_expert_is_scaled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sglang #86: experts of one device were scaled once more. The expert is named."""
+
+    def twice(function: Function) -> Function:
+        return lambda x, weights, chosen, *rest, **named: function(x, weights * (1 + 0.5 * (chosen == 5)), chosen, *rest, **named)
+
+    call("experts", twice)(monkeypatch)
+    first = validate(monkeypatch, checkpoint("qwen3_moe"), layers="2", **LAYERS).first_divergence
+    assert first is not None and (first.part, first.operator, first.expert) == ("ffn", "experts", 5)

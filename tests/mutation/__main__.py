@@ -1,0 +1,61 @@
+"""Plant every fault and every harmless variant, and write what the validator said: python -m tests.mutation docs/validator.md"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from tests.mutation.nulls import NULLS, worst
+from tests.mutation.test_mutation import CATALOGUE
+
+INTRO = """# What `day0 validate` finds
+
+A validator is judged like any instrument: by what it finds and by what it leaves alone. `python -m tests.mutation docs/validator.md` plants
+every fault below in a healthy tiny model, validates it, and writes this page; `make test-all` runs the same catalogue, `make test` a part
+of it. A fault counts as found when the first thing that the report calls wrong is on the right rung, in the right layer and the right part.
+
+The ladder is climbed from the bottom: weights (stored, then as the engine holds them), operators (each implementation against its
+reference in float64), layers (on the reference's hidden states, with its choices forced, in one step and in chunks and single tokens) and
+model (logits). What a layer receives ready-made is judged on its own: rotations up to the end of the context, positions, state, choices
+that layers share. Where a layer is wrong, both layers run again and every operator's result is looked for among the tensors that pass
+through the reference's layer, in whatever layout; the first that is not there, and from which nothing that is there was computed, is named.
+
+That last step is a hint and not a verdict: where the reference multiplies by a constant at another place than our block does, the operator
+between both places may be named instead. `ratio` is an error in units of the reference's own error in the same type, or of what one
+rounding explains. Discrete choices are judged by the reference's rule on our own scores, never by how often they differ.
+
+The limits are those of the error budget; the harmless variants at the end are what they are calibrated with: 1.3 times the worst ratio of a
+variant must stay below the limit, which `tests/mutation` holds.
+"""
+
+
+def faults() -> Iterator[str]:
+    """Rows of the first table."""
+    for group, planted in CATALOGUE.items():
+        yield from ("", f"## Faults: {group}", "", "| fault | model | rung | found |", "|---|---|---|---|")
+        for name, fault in planted.items():
+            report = fault.run()
+            missed = fault.missed(report)
+            found = report.first_divergence
+            line = found.line.removeprefix("first wrong at ") if found else "nothing"
+            print("missed" if missed else "found ", name, flush=True)
+            yield f"| {name} | {fault.model} | {found.rung if found else ''} | {'**missed**: ' if missed else ''}{line} |"
+
+
+def nulls() -> Iterator[str]:
+    """Rows of the second table."""
+    yield from ("", "## No faults", "", "| variant | verdict | worst ratio of a layer's part (limit 1.5) |", "|---|---|---|")
+    for name, null in NULLS.items():
+        report = null.run()
+        print(report.verdict, name, flush=True)
+        yield f"| {name} | {report.verdict} | {worst(report):.2f} |"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    Path(sys.argv[1]).write_text("\n".join([INTRO.rstrip(), *faults(), *nulls()]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
