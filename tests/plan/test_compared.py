@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import pytest
 
 from day0.cli.app import main
-from day0.render.bars import alike, bar, shares, svg
+from day0.render.bars import alike, bar, shares
 from day0.render.compared import frontier
 from day0.spec.errors import Day0Error
 from day0.spec.reports.plan_memory import CardRow
@@ -53,14 +52,6 @@ def test_a_card_that_is_short_is_full() -> None:
 def test_cards_that_hold_the_same_are_shown_once() -> None:
     one, other = card(weights=1), card(weights=2)
     assert [name for name, _ in alike([one, one, other, one])] == ["0-1", "2", "3"]
-
-
-def test_the_picture_is_xml_whose_widths_are_the_bytes() -> None:
-    found = card(weights=60 * GIB, state=10 * GIB, margin=2 * GIB, free=8 * GIB)
-    root = xml.fromstring(svg([found, found], 80 * GIB))
-    widths = {box[0].text.split(":")[0]: float(box.get("width")) for box in root if len(box)}  # type: ignore[union-attr, arg-type]
-    assert widths["weights"] == pytest.approx(6 * widths["state"], rel=1e-3)
-    assert sum(widths.values()) == pytest.approx(640, abs=0.1)
 
 
 def test_the_frontier_is_csv() -> None:
