@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint, transient
-from day0.engine.bind import Bound, Stopwatch
+from day0.engine.bind import Bound, Stopwatch, chained
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
 from day0.engine.release import Release
@@ -18,6 +18,7 @@ from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.state import Sequence, State
 from day0.engine.stream import TextStream
 from day0.engine.vision import Vision, axes
+from day0.engine.watch import emulation
 from day0.engine.weights import open_weights
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -75,13 +76,15 @@ class Engine:
         load = plan.workload
         workspace = Workspace(footprint.workspace(release, load.dtype, load.sees), device)
         watch = Stopwatch() if profile else None
-        bound = Bound(mapped.sites, workspace, watch)
+        emulated = emulation(mapped)
+        bound = Bound(mapped.sites, workspace, chained(emulated.wrap if emulated else None, watch))
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
         vision = Vision(release, load, bound, device) if load.sees else None
         engine = cls(Forward(release.model, weights, bound, state, vision), state, plan, tokenizer)
+        engine.forward.mode = emulated or engine.forward.mode
         engine._workspace = workspace.bytes
         engine.profile = watch.seconds if watch else {}
         return engine
