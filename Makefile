@@ -13,6 +13,7 @@ WORKERS ?= 2
 
 demo: .venv/run.stamp
 	$(BIN)/day0 adapt $(MODEL) --with-vision
+	$(BIN)/day0 run "What is the capital of France?"
 	$(BIN)/day0 run --image $(MODEL)/green-triangle.png "Describe the image."
 	$(BIN)/day0 run --prompt-file $(MODEL)/pairs.txt
 
