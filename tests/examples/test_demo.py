@@ -43,7 +43,8 @@ def commands() -> Iterator[list[str]]:
 
 
 def check_answers(day0: Day0, questions: list[list[str]]) -> None:
-    caption, recall = (day0(*words) for words in questions)
+    fact, caption, recall = (day0(*words) for words in questions)
+    assert (fact.code, fact.out) == (0, "The capital of France is Paris.\n")
     assert (caption.code, caption.out) == (0, "The image shows a green triangle.\n")
     assert (recall.code, recall.out) == (0, "Found: thorn tulip.\n")
 
