@@ -67,7 +67,7 @@ def validate(
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)
-    maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
+    maps = {getattr(torch, name): mapped_for(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
     settings = [inspected.to_dict(), plan.to_dict(), mapped.to_dict(), chosen, rungs, own, inputs, ids, library and library.__version__]
     kept = Journal(journal, [*settings, torch.__version__, day0.__version__])
@@ -103,7 +103,7 @@ def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
     return verdict, evidence
 
 
-def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
+def mapped_for(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
     """The map itself, or in another type than the plan's what the same machine would run."""
     if dtype == plan.workload.dtype:
         return mapped
