@@ -176,6 +176,7 @@ class CallEvidence(Evidence):
     op: str  #: operator
     label: str  #: weights that it reads, "q", or ""
     expert: int | None  #: the one expert whose tokens are wrong
+    experts: tuple[int, ...]  #: experts whose tokens are wrong, where only their tokens are
     row: int  #: first token that is wrong
     rows: int  #: tokens that are wrong
     tokens: int  #: of the sequence

@@ -24,6 +24,7 @@ class Divergence(Strict):
     operator: str | None = Field(None, description="operator call that is wrong first; null where no call could be told from the others")
     weights: str = Field("", description="weights that this call reads")
     expert: int | None = Field(None, description="the one expert that is wrong")
+    experts: list[int] = Field(default_factory=list, description="experts that are wrong, where not all of them are")
     row: int | None = Field(None, description="first token (or row) that is wrong")
     columns: tuple[int, int] | None = Field(None, description="first and last column that is wrong; null for all")
     ratio: float | None = Field(None, description="error to the larger of the reference's own and the budget")
