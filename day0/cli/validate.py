@@ -1,7 +1,7 @@
 """Compare a model with its reference, from weights to logits, and name the first thing that is wrong.
 
 Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong, 2 when
-neither a layer nor the logits could be compared. A run that was stopped goes on where it was when it is started again.
+neither a layer nor the logits could be compared or the time was over. A run that was stopped goes on where it was when it is started again.
 """
 
 from typing import Annotated, Literal
@@ -19,6 +19,8 @@ Inputs = Annotated[
 ]
 Tokens = Annotated[int | None, typer.Option("--tokens", min=2, help="Length of the sequence; default: beyond windows where affordable.")]
 
+Minutes = Annotated[float | None, typer.Option("--budget", min=0.0, metavar="MINUTES", help="Begin nothing new after this time.")]
+
 
 def command(
     model: options.OptionalModel = None,
@@ -28,6 +30,7 @@ def command(
     dtype: options.Dtype = None,
     inputs: Inputs = "reference",
     tokens: Tokens = None,
+    budget: Minutes = None,
     machine: options.Machine = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
@@ -50,7 +53,7 @@ def command(
     with progress() as listen:
         report = validate(
             *before, layers=layers, until=until, only=[only] if only else (), dtype=dtype, inputs=inputs, tokens=tokens, progress=listen,
-            journal=journal,
+            journal=journal, budget=budget,
         )  # fmt: skip
     path = chain.write(report)
     console.show(report, view.validate, json=json, yaml=yaml)

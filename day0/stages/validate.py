@@ -2,7 +2,8 @@
 
 Climbs from weights over operators and layers to the model, comparing with transformers in float32 and in the model's own type. Reads the
 inspect, plan-memory and map-ops reports and the weights, a layer at a time. Leaves validate-layer.yaml.
-Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared: neither a layer nor the logits, though asked.
+Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared: neither a layer nor the logits, though asked; or the
+budget was spent before anything wrong was found.
 """
 
 import re
@@ -34,6 +35,7 @@ from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.validate import ValidateReport
+from day0.stages.budget import Budget, Spent
 from day0.stages.journal import Journal
 from day0.stages.layers import Inputs, Task, compare_all
 from day0.stages.map_ops import map_ops
@@ -53,13 +55,15 @@ def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un 
 def validate(
     inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
     dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
-    only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None,
+    only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None, budget: float | None = None,
 ) -> ValidateReport:  # fmt: skip
     """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states.
 
     `only`: rungs that are climbed, instead of all up to `until`. `against`: name of another reference than transformers, and what opens it.
     `journal`: folder in which what is measured is kept until the report is made, for a run that goes on after this one was stopped.
+    `budget`: minutes after which nothing new is begun; what was not measured is named, and the journal is left for a run that goes on.
     """
+    limit = Budget(budget, progress)
     rungs = [rung for rung in RUNGS if rung in only] or list(RUNGS[: RUNGS.index(until) + 1])
     compared = not {"layers", "model"}.isdisjoint(rungs)
     library = transformers() if compared and not against else None
@@ -72,24 +76,21 @@ def validate(
     settings = [inspected.to_dict(), plan.to_dict(), mapped.to_dict(), chosen, rungs, own, inputs, ids, library and library.__version__]
     kept = Journal(journal, [*settings, torch.__version__, day0.__version__])
     bench = Bench(release, maps, against[1] if against else None)
-    task = Task(bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=progress, journal=kept)
+    task = Task(bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=limit, journal=kept)
     return_freed_memory()
     verdict, evidence = _judge(task)
-    kept.close()
+    if not limit.spent:
+        kept.close()
     return ValidateReport(
-        verdict=verdict.answer(compared),
+        verdict=verdict.answer(compared, whole=not limit.spent),
         first_divergence=verdict.first(release.model),
         model=release.name,
         reference=against[0] if against else f"transformers {library.__version__}" if library else "none",
-        dtype=own,
-        layers=chosen,
-        until=rungs[-1],
-        inputs=inputs,
-        tokens=len(ids),
+        dtype=own, layers=chosen, until=rungs[-1], inputs=inputs, tokens=len(ids), budget=budget,
         rungs=verdict.rungs,
         findings=verdict.findings(),
         **rows(evidence),
-    )
+    )  # fmt: skip
 
 
 def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
@@ -97,10 +98,20 @@ def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
     verdict, evidence = Verdict(), list[Evidence]()
     for name, measure in climb(task):
         start = time.perf_counter()
-        measured = list(measure)
+        measured = list(_within_budget(name, measure))
         verdict.rung(name, measured, time.perf_counter() - start)
         evidence += measured
     return verdict, evidence
+
+
+def _within_budget(rung: Rung, measure: Iterator[Evidence]) -> Iterator[Evidence]:
+    """What can be measured in time, and what that leaves out."""
+    try:
+        yield from measure
+    except Spent as stop:
+        what = f"{rung}: {stop.what} from {stop.done} of {stop.total} on" if stop.done else f"{rung}: {stop.what}, all of it"
+        why = "the time is over; started again with a larger --budget or none it goes on from here"
+        yield Uncompared(layer=None, part=rung, rung=rung, what=what, why=why)
 
 
 def mapped_for(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:

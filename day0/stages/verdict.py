@@ -63,10 +63,12 @@ class Verdict:
         verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
         self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
-    def answer(self, compared: bool) -> Answer:
-        """Fail when anything did; unknown when layers or logits were to be compared and none was."""
+    def answer(self, compared: bool, whole: bool = True) -> Answer:
+        """Fail when anything did; unknown when layers or logits were to be compared and none was, or when it is not the `whole` of it."""
         if self._failed:
             return "fail"
+        if not whole:
+            return "unknown"
         rungs = {rung.name: rung.verdict for rung in self.rungs}
         return "unknown" if compared and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
 

@@ -152,3 +152,12 @@ def test_a_norm_of_queries_over_each_head_or_all_of_them(monkeypatch: pytest.Mon
     assert (first is None) == (scope == "head")
     if first is not None:
         assert (first.part, first.operator, first.weights) == ("mixer", "rms_norm", "q_norm")
+
+
+@pytest.mark.parametrize(("limit", "reached"), [(7.0, False), (0.5, True)])
+def test_a_clamp_that_no_value_reaches_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, limit: float, reached: bool) -> None:
+    """transformers #40197: a clamp that was left out shows only where activations are large; a pass without one says nothing about it."""
+    fault = part(0, "ffn", lambda f: replace(f, activation=replace(f.activation, limit=limit)))
+    report = validate(monkeypatch, checkpoint("gpt_oss"), fault, layers="0", only=["operators"], dtype="float32")
+    told = [finding.found for finding in report.findings if "the clamp of experts" in finding.found]
+    assert report.verdict == "pass" and bool(told) != reached

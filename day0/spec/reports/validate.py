@@ -133,7 +133,7 @@ class ValidateReport(Report):
     STAGE: ClassVar[str] = "validate-layer"
     COMMAND: ClassVar[str] = "day0 validate"
 
-    verdict: Answer = Field(description="pass: nothing that was looked at is wrong; unknown: neither layers nor logits could be compared")
+    verdict: Answer = Field(description="pass: nothing looked at is wrong; unknown: neither layers nor logits were compared, or time was over")
     first_divergence: Divergence | None = Field(description="the first thing that is wrong; null when nothing is")
     model: str = Field(description="name of the model")
     reference: str = Field(description="what it was compared with")
@@ -142,6 +142,7 @@ class ValidateReport(Report):
     until: Rung = Field(description="highest rung that was asked for")
     inputs: Literal["reference", "random"] = Field(description="hidden states of the reference, or drawn ones")
     tokens: int = Field(description="length of the sequence that layers were run on")
+    budget: float | None = Field(None, description="minutes after which nothing new was begun; null without a limit")
     rungs: list[RungRow] = Field(description="the ladder, from the bottom")
     findings: list[FindingRow] = Field(description="every verdict that is not a pass, then one pass a check and layer")
     weights: list[WeightRow] = Field(description="weights, by layer")
