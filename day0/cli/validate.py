@@ -1,4 +1,4 @@
-"""Compare a model with its reference, from weights to logits, and name the first thing that is wrong.
+"""Compare a model with its reference, from weights to logits and answers over HTTP, and name the first thing that is wrong.
 
 Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong, 2 when
 neither a layer nor the logits could be compared or the time was over. A run that was stopped goes on where it was when it is started again.
@@ -11,8 +11,9 @@ import typer
 from day0.cli import options
 
 Layers = Annotated[str, typer.Option("--layer", "--layers", metavar="N|A-B|all", help="Layers to compare; several with commas.")]
-Until = Annotated[Literal["weights", "operators", "layers", "model"], typer.Option("--until", help="Highest rung of the ladder to climb.")]
-Only = Annotated[Literal["weights", "operators", "layers", "model"] | None, typer.Option("--only", help="Climb this rung alone.")]
+Rungs = Literal["weights", "operators", "layers", "model", "service"]
+Until = Annotated[Rungs, typer.Option("--until", help="Highest rung of the ladder to climb.")]
+Only = Annotated[Rungs | None, typer.Option("--only", help="Climb this rung alone.")]
 Inputs = Annotated[
     Literal["reference", "random"],
     typer.Option("--inputs", help="What enters a layer: the reference's hidden states (runs all layers before it), or drawn values."),

@@ -14,7 +14,7 @@ Answer = Literal["pass", "fail", "unknown"]
 class Divergence(Strict):
     """Where our numbers leave the reference's for the first time: the lowest rung, there the first layer, there the first part."""
 
-    rung: Rung = Field(description="weights, operators, layers or model")
+    rung: Rung = Field(description="weights, operators, layers, model or service")
     layer: int | None = Field(description="index in the stack; null outside it")
     part: str = Field(description='"mixer", "ffn" or "residual" in a layer; "embed", "norm", "head" or "logits" outside')
     code: str = Field(description="check that found it; `day0 explain CODE` tells more")
@@ -35,7 +35,7 @@ class Divergence(Strict):
 class RungRow(Strict):
     """One step of the ladder."""
 
-    name: Rung = Field(description="weights, operators, layers or model")
+    name: Rung = Field(description="weights, operators, layers, model or service")
     verdict: Literal["pass", "fail", "not run"] = Field(description="fail when one of its checks failed")
     checks: int = Field(description="verdicts of checks")
     seconds: float = Field(description="time it took, seconds")
@@ -127,6 +127,19 @@ class ModelRow(Strict):
     reference_divergence: float = Field(description="the same for the reference in our type")
 
 
+class ServiceRow(Strict):
+    """One answer of the service, next to the engine's own."""
+
+    alone: bool = Field(description="whether nobody else was asking")
+    prompt: int = Field(description="tokens of the prompt")
+    tokens: int = Field(description="that the engine generates")
+    given: int = Field(description="that the service generated")
+    same: int = Field(description="before the first that differs")
+    margin: float | None = Field(description="distance of the best two log-probabilities there; null where the answers do not part")
+    explained: float = Field(description="change of one of both that rounding explains")
+    failure: str = Field(description="what the service said instead of an answer")
+
+
 class ValidateReport(Report):
     """Whether a model computes what its release means, and where it does not."""
 
@@ -150,4 +163,5 @@ class ValidateReport(Report):
     layer_errors: list[LayerRow] = Field(description="layers, part by part")
     selections: list[SelectionRow] = Field(description="choices of experts")
     depths: list[DepthRow] = Field(description="the stream from layer to layer")
+    answers: list[ServiceRow] = Field(default_factory=list, description="the service")
     logits: list[ModelRow] = Field(description="the whole model")
