@@ -1,13 +1,16 @@
 """Run the whole chain on a model, until a stage says no.
 
-The exit code is 1 when one does. Every stage leaves its report, as if it had been called alone.
+The exit code is 1 when one does. Every stage leaves its report, as if it had been called alone; a page, index.html, shows them all.
 """
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from day0.cli import options
+from day0.spec.errors import Day0Error
+from day0.spec.reports import CHAIN
 
 Layers = Annotated[str, typer.Option("--layer", metavar="N|A-B|all", help="Layers that are validated.")]
 Question = Annotated[str, typer.Option("--question", help="What the model is asked.")]
@@ -52,16 +55,33 @@ def _adapt(chain: Any, wanted: Any, json: bool, yaml: bool) -> int:
     from day0.render.progress import progress
     from day0.stages.adapt import adapt
 
+    stages: list[str] = []
+
     def hear(report: Any, row: Any) -> None:
+        stages.append(row.stage)
         listen.clear()
         if not (json or yaml):
             console.draw(view.line(report, row), wrap=False)
             if not row.yes:
                 console.draw(view.why(report), wrap=False)
 
-    with progress(quiet=True) as listen:
-        report = adapt(chain, wanted, hear, listen)
+    try:
+        with progress(quiet=True) as listen:
+            report = adapt(chain, wanted, hear, listen)
+    except Day0Error as error:
+        if stages:
+            console.note(f"page: {_page(chain, stages, {CHAIN[len(stages)]: error})}")
+        raise
     console.show(report, view.adapt, json=json, yaml=yaml)
     done = report.verdict == "adapted"
-    console.note(f"Next: day0 serve   reports: {chain.folder}" if done else f"report: {report.stages[-1].path}")
+    page = _page(chain, stages, {})
+    console.note(f"Next: day0 serve   page: {page}" if done else f"report: {report.stages[-1].path}   page: {page}")
     return 0 if done else 1
+
+
+def _page(chain: Any, stages: list[str], refused: dict[str, Day0Error]) -> Path:
+    """Write the page of the stages that ran, and of the one that could not."""
+    from day0.render.page import NAME, page
+    from day0.stages.conclusion import gather
+
+    return chain.lay(NAME, page(gather(chain, stages, refused)))  # type: ignore[no-any-return]

@@ -1,22 +1,31 @@
-"""Say which implementation runs each operator of a model, and why others do not.
+"""Say which implementation runs each operator of a model, why others do not, and what share of the work falls back.
 
-The exit code is 1 when an operator is missing. DAY0_OPS=reference maps everything to the operators' own meanings.
+`--target` maps for another target without a plan for it, and writes nothing; with `--emulate` the map is written, and run, validate and
+serve then refuse on this machine what that target lacks. The exit code is 1 when an operator is missing. DAY0_OPS=reference maps
+everything to the operators' own meanings.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from day0.cli import options
+from day0.spec.errors import Day0Error
 
+Machine = Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Machine that was planned for; default: the last one.")]
 Target = Annotated[
-    str | None, typer.Option("--machine", "--target", metavar="NAME", help="Machine that was planned for; default: the last one.")
+    str | None, typer.Option("--target", metavar="NAME", help="A target's manifest, a YAML file as `day0 target` writes, or a machine.")
 ]
+Emulate = Annotated[bool, typer.Option("--emulate", help="Run as on --target afterwards: refuse what it lacks.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Let nothing fall back: the answer is no where something does.")]
 
 
 def command(
     model: options.OptionalModel = None,
-    machine: Target = None,
+    machine: Machine = None,
+    target: Target = None,
+    emulate: Emulate = False,
+    strict: Strict = False,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
     yaml: options.Yaml = False,
@@ -30,11 +39,35 @@ def command(
     from day0.stages.machines import find_machine
     from day0.stages.map_ops import map_ops
 
+    manifest, machine = _target(target, machine)
+    if emulate and manifest is None:
+        raise Day0Error("--emulate needs a target with a manifest", hint="day0 map-ops --target NAME --emulate")
     chain = Chain.find(reports, model, find_machine(machine).name if machine else None)
     inspected, plan = chain.read(InspectReport), chain.read(PlanMemoryReport)
-    report = map_ops(inspected, plan, plan.machine.machine())
-    path = chain.write(report)
+    report = map_ops(inspected, plan, plan.machine.machine(), manifest, emulate=emulate, strict=strict)
+    written = manifest is None or emulate
+    path = chain.write(report) if written else None
     console.show(report, view.map_ops, json=json, yaml=yaml)
+    for row in report.fallbacks:
+        if row.status == "host fallback":
+            console.note(f"warning: {row.op} runs on the host, {row.calls} calls, {row.decode:.1%} of decode: {row.reason}")
     complete = report.verdict == "complete"
-    console.note(f"Next: day0 validate --layer all   report: {path}" if complete else f"report: {path}")
+    if path is None:
+        console.note(f"Not written: it is not about {plan.machine.name}. Next: day0 map-ops --target {target} --emulate")
+    else:
+        console.note(f"Next: day0 validate --layer all   report: {path}" if complete else f"report: {path}")
     return 0 if complete else 1
+
+
+def _target(target: str | None, machine: str | None) -> tuple[Any, str | None]:
+    """Manifest and machine that the options mean: what --target names is a manifest, else a machine."""
+    from day0.engine.targets import find_target, is_target
+    from day0.spec.registry import backends
+
+    if target is None or (target in backends().names() and machine is None):
+        return None, target or machine
+    if is_target(target):
+        return find_target(target), machine
+    if machine is not None:
+        raise Day0Error(f"{target!r} is no target", hint="give --target or --machine")
+    return None, target

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint, transient
-from day0.engine.bind import Bound, Stopwatch, Wrap
+from day0.engine.bind import Bound, Stopwatch, Wrap, chained
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
 from day0.engine.release import Release
@@ -19,7 +19,7 @@ from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.state import Sequence, State
 from day0.engine.stream import TextStream
 from day0.engine.vision import Vision, axes
-from day0.engine.watch import chained
+from day0.engine.watch import emulation
 from day0.engine.weights import open_weights
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -77,14 +77,15 @@ class Engine:
         release.require_complete()
         load = plan.workload
         workspace = Workspace(footprint.workspace(release, load.dtype, load.sees), device)
-        watch, ring = Stopwatch() if profile else None, Ring()
-        bound = Bound(mapped.sites, workspace, chained([*([watch] if watch else []), ring, *wraps]))
+        watch, ring, emulated = Stopwatch() if profile else None, Ring(), emulation(mapped)
+        bound = Bound(mapped.sites, workspace, chained(emulated.wrap if emulated else None, watch, ring, *wraps))
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
         weights = open_weights(release, load.dtype, load.weights, device, progress)
         vision = Vision(release, load, bound, device) if load.sees else None
         engine = cls(Forward(release.model, weights, bound, state, vision), state, plan, tokenizer)
+        engine.forward.mode = emulated or engine.forward.mode
         engine._workspace, engine.ring = workspace.bytes, ring
         engine.profile = watch.seconds if watch else {}
         return engine

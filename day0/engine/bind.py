@@ -79,6 +79,18 @@ class Stopwatch:
         return timed
 
 
+def chained(*wraps: Wrap | None) -> Wrap | None:
+    """Several wraps as one, the first innermost; None without any."""
+    given = [wrap for wrap in wraps if wrap]
+
+    def wrap(place: Place, op: str, function: Function) -> Function:
+        for each in given:
+            function = each(place, op, function)
+        return function
+
+    return wrap if given else None
+
+
 def _by_format(functions: dict[str, Function]) -> Function:
     """Calls of one place whose weights are in different formats: each goes where the map sent its format."""
 

@@ -1,5 +1,6 @@
 """A forward pass over the whole model: tokens in, hidden states and logits out."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -25,10 +26,15 @@ class Forward:
         self._ends = {phase: bound.at(None, "", phase) for phase in PHASES}
         self._collapse = {phase: bound.at(None, "collapse", phase) for phase in PHASES}
         self._frequencies = frequencies(model, state.device)
+        self.mode: AbstractContextManager[Any] = nullcontext()  # that steps run under
 
     @torch.inference_mode()
     def hidden(self, step: Step) -> Tensor:
         """Normed hidden states [outputs, D] of the tokens whose logits are wanted; writes the state of all tokens."""
+        with self.mode:
+            return self._hidden(step)
+
+    def _hidden(self, step: Step) -> Tensor:
         segments = step.segments()
         for segment in segments:
             segment.rotary = turn(segment.positions_T, self._frequencies, segment.axes_3T)
@@ -55,9 +61,10 @@ class Forward:
     def logits(self, hidden_OD: Tensor) -> Tensor:
         """Float32 logits [outputs, W]."""
         linear = self._ends["decode"].linear
-        pieces = [linear(hidden_OD, rows).float() for rows in self.weights.head()]
-        logits_OW = pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)
-        return logits_OW if self.model.logit_scale == 1 else logits_OW * self.model.logit_scale
+        with self.mode:
+            pieces = [linear(hidden_OD, rows).float() for rows in self.weights.head()]
+            logits_OW = pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)
+            return logits_OW if self.model.logit_scale == 1 else logits_OW * self.model.logit_scale
 
 
 def turn(positions_T: Tensor, frequencies: dict[Rope, Tensor], axes_3T: Tensor | None = None) -> dict[Rope, Turn]:

@@ -103,15 +103,15 @@ def advice(checkpoint: Checkpoint) -> str:
 def likeness(name: str, family: Family, checkpoint: Checkpoint, samples: Mapping[str, str], data: Mapping[str, Any]) -> Likeness:
     """What `family` makes of it and of the configuration `data`; `samples` has one name of each kind of tensor."""
     trial = Trial(copy.deepcopy(dict(data)), checkpoint.config.path)
-    model, problem = None, ""
+    model, problem, wanted = None, "", set[str]()
     try:
-        model = family.read(trial)
-        model = family.fit(model, checkpoint.stored) if family.fit else model
+        read = family.read(trial)
+        read = family.fit(read, checkpoint.stored) if family.fit else read
+        model, wanted = read, set(_wanted(read))
     except Exception as error:  # a family meets a configuration that it was not written for, and may fail in any way
         problem = str(error) or type(error).__name__
     names, found, unclaimed = _claims(family.names, samples)
     left = [source for source in unclaimed if model is None or not _apart(source, model)]
-    wanted = set(_wanted(model)) if model else set()
     unread = tuple(key for key in keys(trial.data) if not _is_read(key, trial.read_keys))
     return Likeness(
         family=name, names=names, model=model, problem=problem, absent=tuple(trial.absent), unread=unread, keys=len([*keys(trial.data)]),

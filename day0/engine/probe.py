@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint
-from day0.engine.bind import Bound, Function, Place
+from day0.engine.bind import Bound, Function, Place, chained
 from day0.engine.layer import BoundLayer
 from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
@@ -19,6 +19,7 @@ from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.state import Sequence as StateSequence
 from day0.engine.state import State
+from day0.engine.watch import emulation
 from day0.engine.weights import load
 from day0.ops.route import weigh
 from day0.spec.lazy import torch_dtype
@@ -133,7 +134,7 @@ class Probe:
         assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
         self._judge, self._routes, self._reads = judge, [], []
         state = self._state(index, len(hidden_TD))
-        bound = Bound([site for site in self.mapped.sites if site.layer == index], self._workspace, self._observe)
+        bound = self._bound(index)
         run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
@@ -248,8 +249,13 @@ class Probe:
         return State(model.layers, [pool for pool in pools if pool.layer in wanted], device=self.device, **sizes)
 
     def _ends(self, phase: Phase, place: str = "") -> Any:
-        sites = [site for site in self.mapped.sites if site.layer is None]
-        return Bound(sites, self._workspace, self._observe).at(None, place, phase)
+        return self._bound(None).at(None, place, phase)
+
+    def _bound(self, layer: int | None) -> Bound:
+        """Operators of one layer, or of the ends; under the target that the map emulates, if it does."""
+        sites = [site for site in self.mapped.sites if site.layer == layer]
+        emulated = emulation(self.mapped)
+        return Bound(sites, self._workspace, chained(emulated.wrap if emulated else None, self._observe))
 
     def _observe(self, place: Place, op: str, function: Function) -> Function:
         layer, where, phase = place

@@ -1,124 +1,141 @@
-"""Looking over the shoulder of operators while an engine runs: where numbers break first, and what must hold in every call."""
+"""torch's operators as they are called: who calls which, and a target that refuses those it lacks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from inspect import signature
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from day0.engine.bind import Function, Place, Wrap
+from day0.engine.bind import Function, Place
+from day0.engine.targets import find_target
 from day0.spec.errors import Day0Error
-from day0.spec.ops import Op
-from day0.spec.registry import ops
+from day0.spec.reports.map_ops import MapOpsReport
+from day0.spec.target import Target, Uses
 
-MASKED = frozenset({"index_scores"})  # operators whose result is minus infinity where nothing may be read
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The first call whose result is not finite."""
-
-    layer: int | None
-    place: str
-    phase: str
-    op: str
-    given: bool  # whether an argument was broken already: a weight, since every result before is finite
+VIEWS = frozenset({"detach", "alias", "lift_fresh", "_unsafe_view", "_local_scalar_dense", "resize", "set"})
+WHOLE = "scaled_dot_product_attention"  # one operator with a kernel for each device, which its parts would not tell
+SAME = {"_to_copy": "copy", "mv": "mm", "addmv": "addmm"}  # names of one operator at other sizes
+BETWEEN = "between"  # caller of what blocks and the engine compute between operators
 
 
-class FaultWatch:
-    """Remembers the first operator call whose result is NaN or infinite; a wrap of bound functions."""
+def plain_name(func: Any) -> str:
+    """A torch operator without namespace, overload and the mark of working in place; every kernel of SDPA is one operator."""
+    name = func._schema.name.partition("::")[2]
+    if name.startswith("_scaled_dot_product"):
+        return WHOLE
+    return SAME.get(name, name if name.startswith("__") else name.rstrip("_"))
+
+
+def is_view(func: Any) -> bool:
+    """Whether it only looks at its argument in another way."""
+    return any(given.alias_info is not None and not given.alias_info.is_write for given in func._schema.returns)
+
+
+class Watch(TorchDispatchMode):
+    """Notes torch operators and number types by caller: (operator of day0 or `BETWEEN`, whatever tells calls apart)."""
 
     def __init__(self) -> None:
-        self.first: Fault | None = None
+        super().__init__()
+        self.caller: Any = BETWEEN
+        self._entered = 0
+        self.operators: dict[Any, set[str]] = {}
+        self.types: dict[Any, set[str]] = {}
 
-    def __call__(self, place: Place, op: str, function: Function) -> Function:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        if composite and plain_name(func) != WHOLE:
+            with self._again():
+                inner = func.decompose(*args, **kwargs)
+            if inner is not NotImplemented:
+                return inner
+        name, moved = plain_name(func), not (is_view(func) or plain_name(func) in VIEWS)
+        if moved:
+            self.see(name, {str(one.dtype).removeprefix("torch.") for one in tensors((args, kwargs))})
+        result = func(*args, **kwargs)
+        if moved:
+            self.see(name, {str(one.dtype).removeprefix("torch.") for one in tensors(result)})
+        return result
+
+    def __enter__(self) -> "Watch":
+        self._entered += 1
+        if self._entered == 1:
+            super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._entered -= 1
+        if self._entered == 0:
+            super().__exit__(*error)
+
+    def see(self, name: str, types: set[str]) -> None:
+        """One operator is about to run on these types."""
+        self.operators.setdefault(self.caller, set()).add(name)
+        self.types.setdefault(self.caller, set()).update(types)
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        """torch has left the mode while it is asked; what an operator is put together from is watched too."""
+        TorchDispatchMode.__enter__(self)
+        try:
+            yield
+        finally:
+            TorchDispatchMode.__exit__(self, None, None, None)
+
+    @contextmanager
+    def calling(self, caller: Any) -> Iterator[None]:
+        """What runs inside was called by `caller`."""
+        before, self.caller = self.caller, caller
+        try:
+            yield
+        finally:
+            self.caller = before
+
+    def wrap(self, place: Place, op: str, function: Function) -> Function:
+        """For `Bound`: calls of an operator count for (place, operator)."""
+
         def watched(*args: Any, **kwargs: Any) -> Any:
-            result = function(*args, **kwargs)
-            if self.first is None and any(broken(op, tensor) for tensor in tensors(result)):
-                given = any(broken("", tensor) for value in (*args, *kwargs.values()) for tensor in tensors(value))
-                self.first = Fault(*place, op, given)
-            return result
+            with self, self.calling((place, op)):
+                return function(*args, **kwargs)
 
         return watched
 
 
-class Assertions:
-    """Refuses the first call that breaks what every call must hold; a wrap of bound functions.
+class Emulation(Watch):
+    """A target on this machine: what its manifest lacks raises, but where the map says that the host computes it."""
 
-    Results are finite; they have as many tokens as the arguments, and the shape of an argument with the same axes; chosen experts exist,
-    and their factors are not negative.
-    """
+    def __init__(self, target: Target, mapped: MapOpsReport) -> None:
+        super().__init__()
+        self.target = target
+        self._host = {((row.layer, row.place, row.phase), row.op) for row in mapped.sites if row.status == "host fallback"}
+        self._between = {name for row in mapped.between if row.status == "host fallback" for name in row.lacking}
 
-    def __call__(self, place: Place, op: str, function: Function) -> Function:
-        declared, names = ops().get(op), None
-
-        def asserted(*args: Any, **kwargs: Any) -> Any:
-            nonlocal names
-            result = function(*args, **kwargs)
-            names = names or list(signature(declared.reference).parameters)
-            given = dict(zip(names, args, strict=False)) | kwargs
-            wrong = _wrong(declared, given, result if isinstance(result, tuple) else (result,))
-            if wrong:
-                layer, where, phase = place
-                at = " ".join(word for word in (f"layer {layer}" if layer is not None else "", where, phase) if word)
-                raise Day0Error(f"{op} {wrong}", at, hint="`day0 replay` of the incident and `day0 validate` tell more")
-            return result
-
-        return asserted
+    def see(self, name: str, types: set[str]) -> None:
+        super().see(name, types)
+        if self.caller in self._host:
+            return
+        lacking = Uses(operators=frozenset((name,)), types=frozenset(types)).lacking(self.target)
+        if self.caller == BETWEEN:
+            lacking = [each for each in lacking if each not in self._between]
+        if lacking:
+            where = self.caller if self.caller == BETWEEN else f"{self.caller[1]} of {self.caller[0]}"
+            hint = "the map does not know that it is used: `python -m tests.torch_operators`"
+            raise Day0Error(f"{self.target.name} has no {lacking[0]}, called as aten::{name}", where, hint=hint)
 
 
-def chained(wraps: Sequence[Wrap]) -> Wrap | None:
-    """One wrap of several, the first one inside; None of none."""
-    if not wraps:
-        return None
-
-    def wrap(place: Place, op: str, function: Function) -> Function:
-        for one in wraps:
-            function = one(place, op, function)
-        return function
-
-    return wrap
+def emulation(mapped: MapOpsReport) -> Emulation | None:
+    """What a map asks for."""
+    return Emulation(find_target(mapped.target), mapped) if mapped.emulated else None
 
 
-def broken(op: str, tensor: Tensor) -> bool:
-    """Whether a floating-point tensor holds NaN or infinity that `op` does not mean."""
-    if not tensor.is_floating_point() or tensor.element_size() == 1:
-        return False
-    if op in MASKED:
-        return bool((torch.isnan(tensor) | (tensor == float("inf"))).any())
-    return not bool(torch.isfinite(tensor).all())
-
-
-def tensors(value: Any) -> list[Tensor]:
-    """Those in an argument or a result."""
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in arguments or results."""
     if isinstance(value, Tensor):
-        return [value]
-    return [one for one in value if isinstance(one, Tensor)] if isinstance(value, tuple | list) else []
-
-
-def _wrong(op: Op, given: dict[str, Any], results: tuple[Any, ...]) -> str:
-    shapes = {name.rpartition("_")[0]: value.shape for name, value in given.items() if isinstance(value, Tensor)}
-    for (name, axes), result in zip(op.outputs.items(), results, strict=False):
-        if not isinstance(result, Tensor):
-            continue
-        if broken(op.name, result):
-            return f"returned {name} with NaN or infinity"
-        alike = [shapes[one] for one, found in op.inputs.items() if one in shapes and found == axes]
-        if alike and result.shape not in alike:
-            return f"returned {name} of shape {list(result.shape)} for {list(alike[0])}"
-        tokens = {shapes[one][0] for one, found in op.inputs.items() if one in shapes and found[0] == axes[0] == "T"}
-        if tokens and len(result) not in tokens:
-            return f"returned {name} of {len(result)} tokens for {max(tokens)}"
-    return _wrong_choice(given, results) if op.name == "route" else ""
-
-
-def _wrong_choice(given: dict[str, Any], results: tuple[Any, ...]) -> str:
-    weights_TK, experts_TK = results
-    count = next(iter(given.values())).shape[-1]
-    if experts_TK.numel() and not (int(experts_TK.min()) >= 0 and int(experts_TK.max()) < count):
-        return f"chose expert {int(experts_TK.max())} of {count}"
-    return "gave an expert a negative factor" if bool((weights_TK < 0).any()) else ""
-
-
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors(one)

@@ -93,7 +93,7 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
     size = {"O": f.experts + f.identities, "I": D}
     yield Site(op="linear", label="router", phase=phase, sizes=size, options={"precision": "float32"}, weights=("router",))
     sizes = {"E": f.experts + f.identities, "K": f.top_k, "D": width, "F": f.width, "G": f.router.groups}
-    yield Site(op="route", label="route", phase=phase, sizes=sizes, options={"score": f.router.score, "precision": "float32"})
+    yield Site(op="route", label="route", phase=phase, sizes=sizes, options={"rule": f.router, "precision": "float32"})
     if f.latent:
         yield Site(op="linear", label="latent_down", phase=phase, sizes={"O": width, "I": D}, weights=("latent_down",))
     options = {"activation": f.activation, "biases": f.biases, "scale_input": f.scale_input}

@@ -10,8 +10,10 @@ from day0.render.numbers import count, seconds, size, tokens
 from day0.render.table import mark, stack, verdict
 from day0.spec.reports.adapt import AdaptReport, StageRow
 from day0.spec.reports.base import Report
+from day0.stages.conclusion import reasons, sentence
 
 SHOWN = 5  # reasons of a no
+GOOD = {"works": True, "works with fallbacks": None, "not shown to work": None, "does not work": False}
 
 
 def line(report: Report, row: StageRow) -> Text:
@@ -23,22 +25,20 @@ def line(report: Report, row: StageRow) -> Text:
 
 def why(report: Report) -> RenderableType:
     """Reasons of a no, the first few."""
-    rows = [row for row in (*getattr(report, "findings", ()), *getattr(report, "reasons", ())) if row.status == "fail"]
-    told = [f"{row.code} {row.subject}: {row.found}" + (f", expected {row.expected}" if row.expected else "") for row in rows]
-    told += [*getattr(report, "missing", ()), *filter(None, [getattr(report, "failure", "")])]
+    told = [sentence(row) for row in reasons(report)]
     more = [f"and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
     return stack(*(Text(f"  {text}") for text in told[:SHOWN] + more))
 
 
 def adapt(report: AdaptReport) -> RenderableType:
-    """The verdict, and what the model said."""
-    last = report.stages[-1]
-    if report.verdict == "adapted":
-        head = verdict(f"{report.model} runs on {report.machine}", True)
-    else:
-        head = verdict(f"{report.model} stops at {last.stage}: {last.verdict}", False)
+    """The verdict in one word, why, what to do, and what the model said."""
+    found, last = report.conclusion, report.stages[-1]
+    where = f"on {report.machine}" if report.verdict == "adapted" else f"on {report.machine}: it stops at {last.stage}, {last.verdict}"
+    head = verdict(f"{report.model} {found.answer} {where}", GOOD[found.answer])
+    why = [Text(f"  {line}") for line in found.reasons] if report.verdict == "adapted" else []  # a no has been explained by its stage
+    remedies = [Text(f"  {line}", style="dim") for line in found.remedies]
     said = None if report.answer is None else Text(f"> {report.question}\n{report.answer}")
-    return stack(Text(), head, said)
+    return stack(Text(), head, *why, *remedies, said)
 
 
 def _inspect(report: Any) -> str:

@@ -1,5 +1,7 @@
 """Sizes, counts and times as a person reads them."""
 
+import math
+
 BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 COUNTS = ("", "k", "M", "B", "T", "Q")
 
@@ -26,7 +28,9 @@ def tokens(number: int) -> str:
 
 
 def seconds(time: float) -> str:
-    """A duration with three digits: 12.3 ms, 4.56 s, 3 min 20 s."""
+    """A duration with three digits: 12.3 ms, 4.56 s, 3 min 20 s; a dash for what is no number."""
+    if not math.isfinite(time):
+        return "–"
     if time < 1e-3:
         return f"{time * 1e6:.0f} µs"
     if time < 1:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from day0.spec.errors import Day0Error
 from day0.spec.lazy import torch
 from day0.spec.ops import Case
 
@@ -26,16 +27,33 @@ class Draw:
         return torch.randint(high, shape, generator=self.generator)
 
 
-def cases(make: Callable[..., dict[str, Any]], **axes: tuple[Any, ...]) -> Callable[[], Iterator[Case]]:
+class Cases:
+    """Every combination of axes of an operator's arguments."""
+
+    def __init__(self, make: Callable[..., dict[str, Any]], axes: dict[str, tuple[Any, ...]]) -> None:
+        self._make, self.axes = make, axes
+
+    def __call__(self) -> Iterator[Case]:
+        for values in product(*self.axes.values()):
+            yield self._case(dict(zip(self.axes, values, strict=True)))
+
+    def at(self, **sizes: int) -> Case:
+        """One case of given sizes; axes that are not given have their first value. Day0Error for an axis that there is not."""
+        unknown = sorted(set(sizes) - set(self.axes))
+        if unknown:
+            raise Day0Error(f"its cases have no axis {', '.join(unknown)}", hint=f"axes: {', '.join(self.axes)}")
+        first = {axis: values[0] for axis, values in self.axes.items()}
+        given = {axis: (size,) if isinstance(first[axis], tuple) else size for axis, size in sizes.items()}
+        return self._case(first | given)
+
+    def _case(self, sizes: dict[str, Any]) -> Case:
+        name = "-".join(f"{axis}{value}" for axis, value in sizes.items())
+        return Case(name=name, make=partial(_make, self._make, name, sizes))
+
+
+def cases(make: Callable[..., dict[str, Any]], **axes: tuple[Any, ...]) -> Cases:
     """One case for every combination of `axes`; `make(draw, **sizes)` gives the keyword arguments."""
-
-    def generate() -> Iterator[Case]:
-        for values in product(*axes.values()):
-            sizes = dict(zip(axes, values, strict=True))
-            name = "-".join(f"{axis}{value}" for axis, value in sizes.items())
-            yield Case(name=name, make=partial(_make, make, name, sizes))
-
-    return generate
+    return Cases(make, axes)
 
 
 def _make(make: Callable[..., dict[str, Any]], name: str, sizes: dict[str, Any], dtype: str) -> dict[str, Any]:

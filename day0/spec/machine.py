@@ -18,6 +18,7 @@ class Card:
     bandwidth: float | None = None  #: memory bytes a second; None when no figure can be trusted
     flops: Mapping[str, float] = field(default_factory=dict)  #: compute type → dense operations a second
     arch: str = ""  #: "sm_90", "gfx942"; empty where it does not matter
+    shared_memory: int | None = None  #: bytes that one block of a kernel may share; None when not known
     evidence: Mapping[str, Evidence] = field(default_factory=dict)  #: field → where its figure comes from
 
 

@@ -8,7 +8,7 @@ from day0.spec.record import record
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
-Status = Literal["native", "fused", "emulated", "composite", "reference"]
+Status = Literal["native", "fused", "compiled", "composite", "reference"]
 
 
 @record

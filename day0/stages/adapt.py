@@ -19,8 +19,7 @@ from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.run import RunReport
 from day0.spec.workload import Workload
 from day0.stages.chain import Chain
-
-YES = frozenset({"sound", "fits", "complete", "pass", "answered", "serves"})  # verdicts that let the chain go on
+from day0.stages.conclusion import YES, Reports, conclude
 
 
 @record
@@ -38,18 +37,21 @@ class Wanted:
 
 def adapt(chain: Chain, wanted: Wanted, hear: Callable[[Report, StageRow], None], progress: Progress = silent) -> AdaptReport:
     """Run the chain; `hear` gets each stage's report once it is written."""
-    rows = []
+    rows: list[StageRow] = []
+    reports: dict[str, Report] = {}
     for stage in (_inspect, _plan, _map, _validate, _run, *((_serve,) if wanted.serve else ())):
         start = time.perf_counter()
         report = stage(chain, wanted, progress)
         path, seconds = chain.write(report), time.perf_counter() - start
         said = str(getattr(report, "verdict", ""))
         rows.append(StageRow(stage=report.STAGE, verdict=said, yes=said in YES, path=str(path), seconds=seconds))
+        reports[report.STAGE] = report
         hear(report, rows[-1])
         if not rows[-1].yes:
             break
     return AdaptReport(
         verdict="adapted" if rows[-1].yes else "stopped",
+        conclusion=conclude(Reports.of(chain, reports)),
         model=chain.model,
         machine=wanted.machine.name,
         question=wanted.question,

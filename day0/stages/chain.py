@@ -91,6 +91,12 @@ class Chain:
         _replace(self.root / POINTER, json.dumps({"model": self.model, "target": self.target}) + "\n")
         return path
 
+    def lay(self, name: str, text: str) -> Path:
+        """Write a file that is no report beside the reports."""
+        path = self.folder / name
+        _replace(path, text)
+        return path
+
     def _same(self, path: Path, report: Report) -> bool:
         """Whether the file says the same already, so that what was made from it stays valid."""
         if not path.is_file():

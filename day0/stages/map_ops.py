@@ -1,4 +1,4 @@
-"""`day0 map-ops`: which implementation runs each operator call, and why others do not.
+"""`day0 map-ops`: which implementation runs each operator call, why others do not, and what share of the work falls back.
 
 Reads the inspect and plan-memory reports and the release's headers; no weights, no torch. Leaves map-ops.yaml, which the engine binds.
 Exit codes of the command: 0 every call has an implementation; 1 an operator is missing; 2 it could not be mapped.
@@ -6,125 +6,117 @@ Exit codes of the command: 0 every call has an implementation; 1 an operator is 
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from day0.engine.release import Release
+from day0.engine.calls import TELLING, call_key
+from day0.engine.release import Located, Release
 from day0.spec.errors import Day0Error
-from day0.spec.machine import Machine
-from day0.spec.ops import PHASES, Impl, Phase, Site
-from day0.spec.record import record
-from day0.spec.registry import backends, formats, kernels, ops, parts
+from day0.spec.lazy import TORCH_NAMES
+from day0.spec.machine import Card, Machine
+from day0.spec.ops import PHASES, Phase, Site
+from day0.spec.profile import GB, TERA
+from day0.spec.registry import backends, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
-from day0.spec.reports.map_ops import MapOpsReport, MapStatus, Refusal, SiteRow
+from day0.spec.reports.map_ops import FALLBACKS, BetweenRow, FallbackRow, MapOpsReport, Refusal, SiteRow
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
+from day0.spec.target import UNVERIFIED, Target
+from day0.stages.between import between
+from day0.stages.choose import Choice, Chooser
+from day0.stages.fallbacks import devices, fallbacks, type_rows, vendors
 from day0.stages.reopen import reopen
+from day0.stages.work import Work, work
 
 FORCE = "DAY0_OPS"  # environment variable; "reference" leaves only the operators' own meanings
 
 
-def map_ops(inspected: InspectReport, plan: PlanMemoryReport, machine: Machine) -> MapOpsReport:
-    """Map the planned model on `machine`."""
-    release = reopen(inspected)
-    forced = os.environ.get(FORCE) or None
-    if forced not in (None, "reference"):
-        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
-    choose = Chooser(machine, references_only=forced is not None)
+def map_ops(
+    inspected: InspectReport, plan: PlanMemoryReport, machine: Machine, target: Target | None = None, *, emulate: bool = False,
+    strict: bool = False,
+) -> MapOpsReport:  # fmt: skip
+    """Map the planned model on `machine`, or on another target; `emulate`: so that this machine will refuse what that one lacks."""
+    release, forced = reopen(inspected), is_forced()
+    choose = Chooser(machine, target, references_only=forced is not None)
     rows = list(sites(release, plan.workload, choose))
-    missing = [f"{op}: {choose.absent(op)}" for op in sorted({row.op for row in rows if row.status == "missing"})]
-    if machine.backend not in backends().names():
-        missing.insert(0, f"backend {machine.backend}: has no file in day0/backends/")
+    seconds = shared(rows, rates(machine, choose.target, planned=target is None))
+    glue = list(between(release.model, plan.workload.dtype, choose.target))
+    fell = fallbacks(rows)
+    missing = list(dict.fromkeys(lacks(rows, glue, fell if strict else [], choose)))
     return MapOpsReport(
         verdict="incomplete" if missing else "complete",
         model=release.name,
+        family=release.model.family,
+        uncovered=[*release.model.unread_keys, *release.unclaimed],
         machine=machine.name,
-        backend=machine.backend,
+        target=choose.target.reference,
+        emulated=emulate,
+        placement=" · ".join(f"{name} {degree}" for name, degree in plan.placement.model_dump().items() if degree > 1) or "one card",
+        backend=choose.target.backend,
         providers=[*choose.providers, "reference"],
         forced=forced,
         summary=dict(Counter(row.status for row in rows).most_common()),
+        unverified=sum(row.evidence.startswith(UNVERIFIED) for row in rows),
+        basis="time" if all(seconds.values()) else "bytes",
+        shares={phase: by_status(rows, phase) for phase in PHASES},
+        seconds=seconds,
+        devices=devices(rows),
+        fallbacks=fell,
         missing=missing,
         unavailable=dict(kernels().missing),
+        types=type_rows(release, plan, choose.target),
+        vendors=vendors(fell, choose.target),
+        between=glue,
+        asks=choose.asks,
         sites=rows,
     )
 
 
-@record
-class Choice:
-    """Who runs a call."""
-
-    provider: str | None  #: None when nobody can
-    kernel: str | None  #: file in kernels/, None for the operator's own meaning
-    status: MapStatus  #: what that implementation is here
-    decode: bool  #: packed weights are decoded first
-    refusals: tuple[tuple[str, str], ...]  #: (provider, reason) of those asked before
+def is_forced() -> str | None:
+    """What the environment forces."""
+    forced = os.environ.get(FORCE) or None
+    if forced not in (None, "reference"):
+        raise Day0Error(f"{FORCE}={forced} is not understood", hint=f"unset it, or {FORCE}=reference")
+    return forced
 
 
-class Chooser:
-    """Asks the implementations of an operator in the order that the machine's backend gives."""
-
-    def __init__(self, machine: Machine, *, references_only: bool = False) -> None:
-        self.machine = machine
-        known = machine.backend in backends().names()
-        self.providers: tuple[str, ...] = backends().get(machine.backend).providers if known and not references_only else ()
-        self.offers: dict[str, list[tuple[str, Impl]]] = {}
-        for provider in self.providers:
-            for file, impl in kernels().items():
-                if impl.provider == provider:
-                    self.offers.setdefault(impl.op, []).append((file, impl))
-
-    def choose(self, site: Site) -> Choice:
-        """The first that accepts the weights as they rest, else the first that accepts them decoded, else the operator's own meaning."""
-        if self.absent(site.op):
-            return Choice(provider=None, kernel=None, status="missing", decode=False, refusals=())
-        packed = is_packed(site.format)
-        readings = [(site if packed else replace(site, format="plain"), False)]
-        if packed:
-            readings.append((replace(site, format="plain"), True))
-        refusals: dict[tuple[str, str], None] = {}
-        for reading, decode in readings:
-            for file, impl in self.offers.get(site.op, ()):
-                reason = impl.refuses(reading, self.machine)
-                if reason is None:
-                    status = "composite" if decode else impl.status
-                    return Choice(provider=impl.provider, kernel=file, status=status, decode=decode, refusals=tuple(refusals))
-                refusals[impl.provider, reason] = None
-        return Choice(provider="reference", kernel=None, status="reference", decode=packed, refusals=tuple(refusals))
-
-    def absent(self, op: str) -> str:
-        """Why there is no such operator; empty when there is."""
-        if op not in ops().names():
-            return "has no file in day0/ops/"
-        return "" if ops().load(op) else ops().missing[op]
-
-
-def is_packed(form: str) -> bool:
-    """Whether weights in this format (several joined by +) are decoded when they are used."""
-    return any(formats().get(name).packed for name in form.split("+"))
+def lacks(rows: Iterable[SiteRow], glue: Iterable[BetweenRow], fell: Iterable[FallbackRow], choose: Chooser) -> Iterator[str]:
+    """Why the map is not complete; `fell`: what must not fall back."""
+    if choose.target.backend not in backends().names():
+        yield f"backend {choose.target.backend}: has no file in day0/backends/"
+    for op, status in sorted({(row.op, row.status) for row in rows if row.status in ("missing", "refused")}):
+        reasons = [row.refusals[-1].reason for row in rows if row.op == op and row.refusals]
+        yield f"{op}: {choose.absent(op) if status == 'missing' else reasons[-1] + ', and no host may help'}"
+    yield from (f"between operators: {', '.join(row.lacking)} in {row.kind}" for row in glue if row.status == "refused")
+    yield from (f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if row.status in FALLBACKS)
 
 
 def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:
     """Every operator call with its choice; layers that are alike are asked about once."""
-    known: dict[object, list[tuple[Site, Choice]]] = {}
+    known: dict[object, list[tuple[Site, Choice, Work | None]]] = {}
     model = release.model
     for layer in model.layers:
-        rests = {name: located.format for name, located in release.layer(layer.index).items()}
+        weights = release.layer(layer.index)
         for place, part in layer.parts():
-            own = {name.removeprefix(f"{place}."): form for name, form in rests.items() if name.startswith(f"{place}.")}
-            key = (place, part, *own.items())
+            own = inside(weights, place)
+            key = (place, part, *((name, located.format) for name, located in own.items()))
             if key not in known:
                 calls = (site for phase in PHASES for site in parts().get(part.kind).sites(part, model.hidden, phase))
                 known[key] = list(chosen(calls, place, own, load, chooser))
-            yield from (row(site, choice, layer.index) for site, choice in known[key])
+            yield from (row(*call, layer.index) for call in known[key])
     if load.sees:
         yield from tower_sites(release, load, chooser)
-    ends = {name: located.format for name, located in release.ends().items()}
+    ends = release.ends()
     calls = (site for phase in PHASES for site in model.end_sites(phase))
-    yield from (row(site, choice, None) for site, choice in chosen(calls, "", ends, load, chooser))
+    yield from (row(*call, None) for call in chosen(calls, "", ends, load, chooser))
     if model.collapse is not None:
-        own = {name.removeprefix("collapse."): form for name, form in ends.items()}
         part = parts().get(model.collapse.kind)
         calls = (site for phase in PHASES for site in part.sites(model.collapse, model.hidden, phase))
-        yield from (row(site, choice, None) for site, choice in chosen(calls, "collapse", own, load, chooser))
+        yield from (row(*call, None) for call in chosen(calls, "collapse", inside(ends, "collapse"), load, chooser))
+
+
+def inside(weights: Mapping[str, Located], place: str) -> dict[str, Located]:
+    """Weights of one sublayer, by their names in it."""
+    return {name.removeprefix(f"{place}."): located for name, located in weights.items() if name.startswith(f"{place}.")}
 
 
 def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:
@@ -133,19 +125,33 @@ def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterat
     assert encoder is not None
     view = load.model_copy(update={"batch": 1, "context": load.image_patches, "chunk": load.image_patches})
     for index, place, part in encoder.places():
-        prefix = f"{place}." if index is None else f"layers.{index}.{place}."
-        rests = {name.removeprefix(prefix): weight.format for name, weight in release.vision.items() if name.startswith(prefix)}
+        own = inside(release.vision, place if index is None else f"layers.{index}.{place}")
         calls = parts().get(part.kind).sites(part, encoder.hidden, "prefill")
-        yield from (row(site, choice, index) for site, choice in chosen(calls, f"vision.{place}", rests, view, chooser))
+        yield from (row(*call, index) for call in chosen(calls, f"vision.{place}", own, view, chooser))
 
 
-def chosen(calls: Iterator[Site], place: str, rests: dict[str, str], load: WorkloadRow, chooser: Chooser) -> Iterator[tuple[Site, Choice]]:
-    """Each call completed with its place, its type, the format of its weights and the workload's sizes, and who runs it."""
+def chosen(
+    calls: Iterator[Site], place: str, weights: Mapping[str, Located], load: WorkloadRow, chooser: Chooser
+) -> Iterator[tuple[Site, Choice, Work | None]]:
+    """Each call completed with its place, its type, the format of its weights and the workload's sizes; who runs it and what it costs."""
+    biases = {name for name, located in weights.items() if located.spec.role == "bias"}
     for call in calls:
-        form = "+".join(sorted({rests[name] for name in call.weights if name in rests})) or "plain"
+        form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
         sizes = {**call.sizes, **workload_sizes(load, call.phase)}
-        site = replace(call, place=place, dtype=call.options.get("precision", load.dtype), format=form, sizes=sizes)
-        yield site, chooser.choose(site)
+        bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
+        stored = stored_types(weights[name] for name in call.weights if name in weights)
+        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored}
+        site = replace(
+            call, place=place, dtype=call.options.get("precision", load.dtype), format=form, sizes=sizes, options=options
+        )  # fmt: skip
+        op = ops().load(call.op) if call.op in ops().names() else None
+        yield site, chooser.choose(site), work(site, op, weights, sequences(load, call.phase)) if op else None
+
+
+def stored_types(weights: Iterable[Located]) -> str:
+    """Number types of packed weights and their companions, as torch calls them."""
+    parts = (part for located in weights for part in located.pieces[0][1].kept.values())
+    return " ".join(sorted({TORCH_NAMES.get(part.dtype, "uint8") for part in parts}))
 
 
 def workload_sizes(load: WorkloadRow, phase: Phase) -> dict[str, int]:
@@ -154,10 +160,53 @@ def workload_sizes(load: WorkloadRow, phase: Phase) -> dict[str, int]:
     return {"T": load.batch if phase == "decode" else prefill, "S": load.context}
 
 
-def row(site: Site, choice: Choice, layer: int | None) -> SiteRow:
+def sequences(load: WorkloadRow, phase: Phase) -> int:
+    """Sequences in a step of this phase."""
+    return load.batch if phase == "decode" else -(-workload_sizes(load, phase)["T"] // load.context)
+
+
+def row(site: Site, choice: Choice, cost: Work | None, layer: int | None) -> SiteRow:
     """One line of the report."""
+    options = {name: value for name, value in site.options.items() if name in TELLING}
+    variant = call_key(site.phase, site.dtype, options, grouped=False).removeprefix(f"{site.phase} {site.dtype}").strip()
+    cost = cost or Work(flops=0, bytes=0)
     return SiteRow(
-        op=site.op, layer=layer, place=site.place, label=site.label, phase=site.phase, provider=choice.provider, kernel=choice.kernel,
-        status=choice.status, decode=choice.decode, format=site.format, dtype=site.dtype, sizes=dict(site.sizes),
+        op=site.op, layer=layer, place=site.place, label=site.label, variant=variant, phase=site.phase, provider=choice.provider,
+        kernel=choice.kernel, status=choice.status, evidence=choice.evidence, decode=choice.decode, format=site.format, dtype=site.dtype,
+        sizes=dict(site.sizes), asks=choice.asks, flops=cost.flops, bytes=cost.bytes,
+        traffic=cost.bytes + (cost.decoded if choice.decode else 0), unpacked=cost.unpacked,
         refusals=[Refusal(provider=provider, reason=reason) for provider, reason in choice.refusals],
     )  # fmt: skip
+
+
+def rates(machine: Machine, target: Target, planned: bool) -> Card:
+    """Figures of speed: those measured on the target, else those of the machine where it is what was planned for."""
+    measured, card = target.figures, machine.card
+    if "copy_gbs" in measured:
+        flops = {name.partition(".")[2]: rate * TERA for name, rate in measured.items() if name.startswith("matmul_tflops.")}
+        return replace(card, bandwidth=measured["copy_gbs"] * GB, flops=flops)
+    return card if planned else replace(card, bandwidth=None)
+
+
+def shared(rows: list[SiteRow], card: Card) -> dict[Phase, float | None]:
+    """Fill in each call's share of its phase; returns the least seconds of a step, or None where no bandwidth can be trusted."""
+    found: dict[Phase, float | None] = {}
+    for phase in PHASES:
+        mine = [row for row in rows if row.phase == phase]
+        costs = [Work(flops=row.flops, bytes=row.bytes) for row in mine]
+        times = [cost.seconds(card, row.dtype) for cost, row in zip(costs, mine, strict=True)]
+        weighed = [row.bytes if time is None else time for row, time in zip(mine, times, strict=True)]
+        total = sum(weighed)
+        for row, part in zip(mine, weighed, strict=True):
+            row.share = part / total if total else 0.0
+        found[phase] = total if card.bandwidth else None
+    return found
+
+
+def by_status(rows: Iterable[SiteRow], phase: Phase) -> dict[str, float]:
+    """Status → share of a phase, the largest first."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        if row.phase == phase:
+            found[row.status] += row.share  # type: ignore[assignment]
+    return dict(found.most_common())

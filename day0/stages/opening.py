@@ -130,7 +130,7 @@ class Planned(Opening):
 
     def _engine(self, profile: bool, progress: Progress, wraps: Sequence[Wrap], incidents: Incidents | None) -> Executor:
         from day0.engine.batch import Engine
-        from day0.engine.watch import Assertions
+        from day0.engine.guard import Assertions
 
         wraps = [*wraps, *([Assertions()] if os.environ.get("DAY0_ASSERT", "0") != "0" else [])]
         engine = Engine.start(
@@ -179,6 +179,9 @@ def planned(
         raise Refused(f"{plan.model.name} does not fit {machine.name} as planned", where, hint=hint)
     if mapped.verdict != "complete":
         raise Refused(f"{plan.model.name} cannot run: {'; '.join(mapped.missing)}", where and where.with_name("map-ops.yaml"))
+    if not mapped.emulated and "host fallback" in {*(row.status for row in mapped.sites), *(row.status for row in mapped.between)}:
+        hint = "`day0 map-ops --target NAME --emulate` maps the same on this machine"
+        raise Day0Error("the host runs what a card lacks only where that card is emulated", where and where.with_name("map-ops.yaml"), hint=hint)
     if device not in (None, machine.backend):
         raise Day0Error(f"planned for {machine.backend}, not for {device}", where, hint=again(f"--machine {device}"))
     if load.engine != "day0" or load.kv_dtype not in (None, load.dtype):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from day0.engine.watch import Fault, FaultWatch
+from day0.engine.guard import Fault, FaultWatch
 from day0.spec.errors import Day0Error
 from day0.spec.ops import ROUNDOFF
 from day0.spec.progress import Progress, silent

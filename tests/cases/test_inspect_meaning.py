@@ -28,6 +28,20 @@ def test_layers_and_experts_are_in_a_section(folder: Path) -> None:
     assert {"text_config.num_hidden_layers", "text_config.n_routed_experts", "text_config.num_experts_per_tok"} <= report.config.read.keys()
 
 
+def test_a_section_of_a_family_that_nobody_knows(folder: Path) -> None:
+    """Experts and their choice under the names of one family, in a section, beside a tower with the same words."""
+    words = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 128}
+    words |= {"moe_intermediate_size": 32, "num_experts": 8, "top_k_experts": 2}
+    folder.mkdir(exist_ok=True)
+    config = {"model_type": "brandnew_vl", "vision_config": {"hidden_size": 99, "num_hidden_layers": 3}, "text_config": words}
+    (folder / "config.json").write_text(json.dumps(config))
+    inspected = Inspected(folder)
+    report = inspected.report
+    assert inspected.code == 1 and ("D0301", "fail") in {told[:2] for told in inspected.told}
+    assert [(layer.experts, layer.top_k) for layer in report.layers] == [(8, 2)] * 4 and report.model.hidden == 64
+    assert {f"text_config.{key}" for key in words} <= report.config.read.keys()
+
+
 def test_the_outer_number_of_layers_is_that_of_the_vision_tower(folder: Path) -> None:
     def edit(tensors: Tensors, config: dict[str, Any]) -> None:
         config |= VISION

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from tests.checkpoint.drawn import Parts, draw, scales, words
 from tests.checkpoint.test_formats import equal
-from tests.checkpoint.test_formats_packed import WIDTHS, Parts, decoded, draw, nibble, oracle, rounded, scales, words
+from tests.checkpoint.test_formats_packed import WIDTHS, decoded, nibble, oracle, rounded
 
 
 def by_hand_int4(parts: Parts, shape: tuple[int, int], group_of: torch.Tensor) -> torch.Tensor:

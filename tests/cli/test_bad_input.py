@@ -110,7 +110,7 @@ def test_unknown_model_field(day0: Day0, model: Path) -> None:
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"attention_flux_capacity": 88}))
     done = day0("inspect", model, "--json")
-    assert (done.code, done.json["config"]["unread"]) == (0, ["attention_flux_capacity"])
+    assert (done.code, [*done.json["config"]["unread"]]) == (0, ["attention_flux_capacity"])
     warned = [row for row in done.json["findings"] if row["status"] == "warn"]
     assert any("attention_flux_capacity" in row["subject"] + row["found"] for row in warned)
     assert "attention_flux_capacity" in day0("inspect", model).out

@@ -146,14 +146,14 @@ def test_perplexity_is_that_of_transformers(day0: Day0, tmp_path: Path) -> None:
     assert [row["tokens"] for row in done.json["sequences"]][:-1] == [40] * (len(done.json["sequences"]) - 1)
 
 
-def test_adapt_leaves_six_reports(day0: Day0, model: Path, tmp_path: Path) -> None:
+def test_adapt_leaves_six_reports_and_a_page(day0: Day0, model: Path, tmp_path: Path) -> None:
     done = day0("adapt", model, "--layer", "1", "--context", "128", "--batch", "2")
     assert done.code == 0
-    assert "tiny-dsv3 runs on this-machine" in done.out
+    assert "tiny-dsv3 works with fallbacks on this-machine\n  route is run by its reference in 6 of 6 calls" in done.out
     assert "The capital of France is Paris." in done.out
     folder = tmp_path / "reports/tiny-dsv3/this-machine"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "inspect.yaml", "map-ops.yaml", "plan-memory.yaml", "run.yaml", "serve.yaml", "validate-layer.yaml",
+        "index.html", "inspect.yaml", "map-ops.yaml", "plan-memory.yaml", "run.yaml", "serve.yaml", "validate-layer.yaml",
     ]  # fmt: skip
     served = yaml.safe_load((folder / "serve.yaml").read_text())
     assert served["requests"]["stop"] == 1
@@ -165,4 +165,7 @@ def test_adapt_leaves_six_reports(day0: Day0, model: Path, tmp_path: Path) -> No
 def test_adapt_stops_at_the_first_no(day0: Day0, model: Path, tmp_path: Path) -> None:
     done = day0("adapt", model, "--batch", "1000000", "--json")
     assert (done.code, done.json["verdict"], [row["stage"] for row in done.json["stages"]]) == (1, "stopped", ["inspect", "plan-memory"])
+    found = done.json["conclusion"]
+    assert (found["answer"], found["stage"]) == ("does not work", "plan-memory")
+    assert "D0402 state" in found["reasons"][0] and "--batch" in found["remedies"][0]
     assert not (tmp_path / "reports/tiny-dsv3/this-machine/map-ops.yaml").exists()

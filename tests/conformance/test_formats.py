@@ -6,8 +6,8 @@ import torch
 from day0.community.decode import FORMULAS
 from day0.engine.release import Release
 from day0.spec.registry import formats
+from tests.checkpoint.drawn import sample
 from tests.checkpoint.test_formats import equal
-from tests.checkpoint.test_formats_packed import sample
 from tests.zoo import checkpoint, every
 
 FORMATS = dict(formats().items())

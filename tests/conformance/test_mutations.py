@@ -16,6 +16,7 @@ from day0.spec.registry import blocks, ops
 from tests.conformance.mutations import CHUNKS, DECODE, MUTATIONS, PREFILL, Mutation
 from tests.engine.opened import assembled, described, expected, load, planned
 from tests.engine.test_logits import tolerance
+from tests.vision.mutations import MUTATIONS as TOWERS
 from tests.zoo import checkpoint, every
 
 FLOOR = 1e-4  # what is promised: ten times what the other tests allow
@@ -49,7 +50,7 @@ def test_a_mutation_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_block_has_a_mutation_of_its_own() -> None:
-    assert {kind for mutation in MUTATIONS.values() for kind in mutation.part} == set(blocks().names())
+    assert {kind for mutation in MUTATIONS.values() for kind in mutation.part} | TOWERS.keys() == set(blocks().names())
 
 
 def tied(function: Function) -> Function:

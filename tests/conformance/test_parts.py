@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from day0.engine.arguments import SCALARS, bound, is_array, letters, sizes
 from day0.engine.probe import Call, Probe
 from day0.engine.release import Release
 from day0.spec.axes import AXES
@@ -16,7 +17,6 @@ from day0.spec.dtype import COMPUTE
 from day0.spec.model import PartSpec, Role, Split, TensorSpec
 from day0.spec.ops import PHASES, Op, Site
 from day0.spec.registry import blocks, ops, parts
-from tests.conformance.arguments import SCALARS, bound, is_array, letters, sizes
 from tests.engine.opened import described, load, planned
 from tests.zoo import checkpoint, every
 

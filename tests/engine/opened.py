@@ -80,14 +80,15 @@ def start(folder: Path, text: bool = False, change: Callable[[Release], None] | 
 
 
 def assembled(
-    folder: Path, *, wrap: Wrap | None = None, change: Callable[[Model], Model] = lambda model: model, dtype: str = "float32", **sizes: int
+    folder: Path, *, wrap: Wrap | None = None, change: Callable[[Model], Model] = lambda model: model, dtype: str = "float32",
+    chunk: int = 512, **sizes: int,
 ) -> tuple[Forward, State]:
     """The same without requests: operators wrapped, the model's description changed, the state of another size."""
     _, mapped = planned(folder, load(dtype=dtype))
     release = Release.open(folder)
     model, page = change(release.model), lcm(16, footprint.page_unit(release.model))
     sizes = {"pages": 5 * footprint.pages_for(160, page), "page_size": page, "sequences": 5, "context": 160} | sizes
-    state = State(model.layers, footprint.state(release.model, dtype, chunk=512, **sizes), device=CPU, **sizes)
+    state = State(model.layers, footprint.state(release.model, dtype, chunk=chunk, **sizes), device=CPU, **sizes)
     bound = Bound(mapped.sites, Workspace(footprint.workspace(release, dtype), CPU), wrap)
     return Forward(model, open_weights(release, dtype, "resident", CPU), bound, state), state
 

@@ -184,7 +184,7 @@ class Allocations(TorchDispatchMode):
 @pytest.mark.parametrize("kind", ["mxfp4", "mxfp8", "nvfp4", "int4", "awq", "gptq", "fp8"])
 def test_decoding_allocates_little(kind: str) -> None:
     """A matrix that is larger by far is decoded stripe by stripe."""
-    from tests.checkpoint.test_formats_packed import sample
+    from tests.checkpoint.drawn import sample
 
     parts, (rows, columns), block = sample(kind)
     times, turned = 700, kind in ("awq", "gptq")

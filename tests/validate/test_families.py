@@ -47,7 +47,7 @@ def test_without_a_reference_the_verdict_is_unknown_and_says_why(monkeypatch: py
 STREAMS: dict[str, tuple[Fault, tuple[int, str]]] = {
     "streams mixed by a matrix that is not doubly stochastic": (
         part(0, "residual", lambda p: replace(p, iterations=1)), (0, "residual")),
-    "mixers of both sublayers exchanged": (exchanged("layers.0.residual.mixer_base", "layers.0.residual.ffn_base"), (0, "mixer")),
+    "mixers of both sublayers exchanged": (exchanged("layers.0.residual.mixer_base", "layers.0.residual.ffn_base"), (0, "residual")),
     "eps of the recurrent output's norm": (
         part(0, "mixer", lambda m: replace(m, norm=replace(m.norm, eps=1e-2))), (0, "mixer")),
 }  # fmt: skip

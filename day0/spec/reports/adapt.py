@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from day0.spec.reports.base import Report, Strict
+from day0.spec.reports.conclusion import Conclusion
 
 
 class StageRow(Strict):
@@ -24,6 +25,7 @@ class AdaptReport(Report):
     COMMAND: ClassVar[str] = "day0 adapt MODEL"
 
     verdict: Literal["adapted", "stopped"] = Field(description="adapted: every stage said yes")
+    conclusion: Conclusion = Field(description="what that means, why, and what to do")
     model: str = Field(description="name of the release")
     machine: str = Field(description="name of the machine")
     question: str = Field(description="what the model was asked")

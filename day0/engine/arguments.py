@@ -69,9 +69,6 @@ def site(op: Op, arguments: dict[str, Any], dtype: str, phase: Phase) -> Site:
     options: dict[str, Any] = {name: value for name, value in arguments.items() if not is_array(value) and not isinstance(value, Segment)}
     defaults = {name: parameter.default for name, parameter in signature(op.reference).parameters.items()}
     options |= {name: arguments.get(name) is not None for name, default in defaults.items() if default is None and name not in options}
-    rule = options.get("rule")
-    if rule is not None:
-        options["score"] = rule.score
     return Site(op=op.name, label="case", phase=phase, sizes=sizes(op, arguments), options=options, dtype=dtype)
 
 

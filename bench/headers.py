@@ -1,6 +1,6 @@
 """`day0 inspect` on headers of a full-size release, beside what others need for less: time and memory of whole processes, medians.
 
-    python bench/inspect.py [FOLDER] [--runs 5]
+    python bench/headers.py [FOLDER] [--runs 5]
 
 FOLDER holds a release, or its headers in sparse files; without it, one of DeepSeek-V3's names and shapes is written (91,155 tensors in 141
 shards; sparse files, 20 MB on disk). Beside the whole command: a loop of `safetensors.safe_open` that keeps names, shapes and types, once with
