@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from day0.engine.bind import Function, Place
@@ -81,16 +82,24 @@ class Ring:
         if not seeds:
             return
         best = logits_BW.topk(min(BEST, logits_BW.shape[1]))
-        experts = [route[rows].tolist() for route in self._routes if len(route) > int(rows.max())]
+        experts = self._experts(rows)
         found = zip(seeds.items(), best.indices.tolist(), best.values.tolist(), choices, strict=True)
         for row, ((id, seed), ids, values, choice) in enumerate(found):
             entry = self._live[id]
             entry.seed = seed
             top = list(zip(ids, values, strict=True))
-            routed = [layer[row] for layer in experts]
-            entry.chosen.append(Chosen(place=len(entry.tokens), step=self.steps, top=top, batch=batch, experts=routed))
+            entry.chosen.append(Chosen(place=len(entry.tokens), step=self.steps, top=top, batch=batch, experts=experts[row]))
             if choice.token >= 0:
                 entry.tokens.append(choice.token)
+
+    def _experts(self, rows: Tensor) -> list[list[list[int]]]:
+        """Of each row, the choice of every router in order; read from the device at once."""
+        if not self._routes:
+            return [[] for _ in rows]
+        widths = [route.shape[1] for route in self._routes]
+        joined = torch.cat([route[rows] for route in self._routes], dim=1).tolist()
+        starts = [sum(widths[:place]) for place in range(len(widths))]
+        return [[row[start : start + width] for start, width in zip(starts, widths, strict=True)] for row in joined]
 
     def end(self, id: str, finish: Finish | None, error: str = "") -> None:
         """A request ended."""
