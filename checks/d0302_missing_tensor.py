@@ -47,7 +47,7 @@ def run(release: Release) -> Iterator[Finding]:
 
 def blind(release: Release) -> Iterator[Finding]:
     """Weights of a tower for images of which some are there; D0309 tells of one that is absent, the shard what an absent shard would hold."""
-    if not release.towers.get("vision"):
+    if not release.towers.get("vision") or not release.blind:
         return
     ledger, indexed = Ledger(), release.checkpoint.index.weight_map.keys() if release.checkpoint.index else set()
     prefixes = tuple(prefix for tower in release.model.towers for prefix in tower.prefixes)

@@ -55,8 +55,9 @@ def attend_expanded(
     q_THQ = torch.cat((q_THN, q_THR), dim=-1)
     outputs, start = [], 0
     for b, count in enumerate(segment.queries):
-        k_SHQ, v_SHV = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
-        outputs.append(ops.attention(q_THQ[start : start + count], k_SHQ, v_SHV, m.scale))
+        expanded = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
+        outputs.append(ops.attention(q_THQ[start : start + count], *expanded, m.scale))
+        del expanded  # two sequences' would be held at once
         start += count
     return output(x_TD, torch.cat(outputs), m, w, ops)
 

@@ -3,11 +3,18 @@
 The exit code is 1 when it does not fit. The report is what `run` and `serve` obey.
 """
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from day0.cli import options
+
+if TYPE_CHECKING:
+    from day0.spec.machine import Machine
+    from day0.spec.reports.inspect import InspectReport
+    from day0.spec.reports.plan_memory import PlanMemoryReport
+    from day0.spec.workload import Workload
 
 PageSize = Annotated[int, typer.Option("--page-size", min=1, max=65536, help="Tokens of a page of state.")]
 Chunk = Annotated[int, typer.Option("--chunk", min=1, help="Tokens of prompts that one step reads at the most.")]
@@ -23,6 +30,9 @@ Mtp = Annotated[bool, typer.Option("--with-mtp/--no-mtp", help="Load extra predi
 Images = Annotated[int, typer.Option("--images", min=1, help="Images that another engine encodes at once, where towers are loaded.")]
 Utilisation = Annotated[float | None, typer.Option("--utilisation", min=0.05, max=1, help="Share of a card that may be filled.")]
 HostMemory = Annotated[float | None, typer.Option("--host-memory", min=0, metavar="GIB", help="Memory of the host that weights may take.")]
+WhatIf = Annotated[list[str] | None, typer.Option("--what-if", metavar="CHANGES", help="Plan again with context=…,batch=…,cards=… changed.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the frontier of context and batch.")]
+Log = Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Compare with the start-up log of vLLM or SGLang.")]
 
 
 def command(
@@ -30,7 +40,8 @@ def command(
     dtype: options.Dtype = None, weights: options.Weights = None, page_size: PageSize = 16, chunk: Chunk = 512, kv_dtype: KvDtype = None,
     engine: Engine = "day0", tp: Tp = None, ep: Ep = None, pp: Pp = None, dp: Dp = None, cp: Cp = None, redundant: Redundant = 0,
     mtp: Mtp = False, vision: options.Vision = None, images: Images = 1, image_tokens: options.ImageTokens = None, utilisation: Utilisation = None,
-    host_memory: HostMemory = None, reports: options.Reports = options.REPORTS, json: options.Json = False, yaml: options.Yaml = False,
+    host_memory: HostMemory = None, changes: WhatIf = None, csv: Csv = None, log: Log = None,
+    reports: options.Reports = options.REPORTS, json: options.Json = False, yaml: options.Yaml = False,
 ) -> int:  # fmt: skip
     """Plan, write the report, show it."""
     from day0.render import console
@@ -49,9 +60,30 @@ def command(
         host_memory=None if host_memory is None else int(host_memory * (1 << 30)),
     )  # fmt: skip
     chain = Chain.find(reports, model, target.name)
-    report = plan_memory(chain.read(InspectReport), target, workload)
+    inspected = chain.read(InspectReport)
+    report = plan_memory(inspected, target, workload)
+    compare(report, inspected, target, workload, changes or [], csv, log)
     path = chain.write(report)
     console.show(report, view.plan_memory, json=json, yaml=yaml)
     fits = report.verdict == "fits"
     console.note(f"Next: day0 map-ops   report: {path}" if fits else f"report: {path}")
     return 0 if fits else 1
+
+
+def compare(
+    report: "PlanMemoryReport", inspected: "InspectReport", target: "Machine", workload: "Workload", changes: list[str], csv: Path | None,
+    log: Path | None,
+) -> None:  # fmt: skip
+    """Add what other workloads would change and what an engine's log says; write the frontier."""
+    from day0.render.compared import frontier
+    from day0.spec.errors import Day0Error
+    from day0.stages.calibrate import calibrate
+    from day0.stages.what_if import what_if
+
+    report.what_if = [what_if(inspected, target, workload, text) for text in changes]
+    report.calibration = calibrate(report, log) if log else []
+    if csv:
+        try:
+            csv.write_text(frontier(report), encoding="utf-8")
+        except OSError as error:
+            raise Day0Error(f"the frontier cannot be written: {error.strerror}", csv) from None

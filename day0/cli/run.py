@@ -19,6 +19,8 @@ def command(
     prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="What to ask.")] = None,
     prompt_file: Annotated[Path | None, typer.Option("--prompt-file", help="Read one more prompt from a file, whole.")] = None,
     images: Annotated[list[Path] | None, typer.Option("--image", help="Image that the prompt is about; may be given several times.")] = None,
+    suite: Annotated[Path | None, typer.Option("--suite", help="Ask the questions of a file too, and count the right answers.")] = None,
+    reference: Annotated[bool, typer.Option("--reference", help="Ask the suite of transformers as well.")] = False,
     chat: Annotated[bool, typer.Option("--chat", help="Talk: read a line, answer, and so on; the end of input ends it.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     model: options.ModelOption = None,
@@ -43,14 +45,16 @@ def command(
     """Answer on stdout; report in run.yaml."""
     from day0.spec.request import Sampling
 
+    if (chat and suite) or (reference and not suite):
+        raise Day0Error("--suite does not go with --chat, and --reference needs it", hint="day0 run --suite FILE --reference")
     texts = [*(prompts or []), *([_content(prompt_file)] if prompt_file else [])]
     if chat and (texts or raw or json or yaml):
         raise Day0Error("--chat takes no prompt, and goes with none of --raw, --json and --yaml", hint="day0 run --chat")
-    penalty = repetition_penalty
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=penalty, seed=seed)
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
-    batches, talk = _prompts(opening, None if chat else texts, images or [], raw, max_new)
-    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ())), profile, record, json, yaml)
+    examination = _examination(chain, suite, reference) if suite else None
+    batches, talk = ([], None) if suite and not texts else _prompts(opening, None if chat else texts, images or [], raw, max_new)
+    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ()), examination), profile, record, json, yaml)
 
 
 def _content(path: Path) -> str:
@@ -83,8 +87,16 @@ def _prompts(opening: Any, texts: list[str] | None, images: list[Path], raw: boo
     return [[reader.read(text, images) for text in texts]], None
 
 
+def _examination(chain: Any, file: Path, reference: bool) -> Any:
+    from day0.stages.opening import open_chain
+    from day0.stages.run import Examination
+    from day0.stages.suite import read_suite
+
+    return Examination(file=file, suite=read_suite(file), reference=open_chain(chain, "community") if reference else None)
+
+
 def _answer(
-    chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any], profile: bool, record: Path | None, json: bool, yaml: bool
+    chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any, Any], profile: bool, record: Path | None, json: bool, yaml: bool
 ) -> int:
     """Read the weights, answer, write the report."""
     from day0.render import console
@@ -96,8 +108,10 @@ def _answer(
     incidents = Incidents(folder=record or chain.folder / "incidents", every=record is not None, tell=console.note)
     with progress() as listen:
         opened = opening.start(profile=profile, progress=listen, incidents=incidents)
-    said = silent if json or yaml else Answers([prompt.text for prompt in batches[0]]).hear if talk is None else speaker(talk.hear)
-    report = run(opened, batches, *how, said)
+    quiet = json or yaml or not batches
+    said = silent if quiet else Answers([prompt.text for prompt in batches[0]]).hear if talk is None else speaker(talk.hear)
+    sampling, stop, examination = how
+    report = run(opened, batches, sampling, stop, said, examination)
     path = chain.write(report)
     if json or yaml:
         console.show(report, metrics, json=json, yaml=yaml)

@@ -14,6 +14,7 @@ from day0.community.reference import Reference
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.text import TextStream, Tokenizer
 from day0.spec.errors import Day0Error
+from day0.spec.picture import Placed
 from day0.spec.request import Finish, Output, Request, TokenScore
 
 
@@ -26,16 +27,22 @@ class Community:
         self._model = reference.model
         accepted = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24
+        self._sees = {"pixel_values", "image_grid_thw", "mm_token_type_ids"} <= accepted.keys()
         self.vocab: int = self._model.get_output_embeddings().weight.shape[0]
         self._waiting: deque[Request] = deque()
         self._current: tuple[str, Iterator[Output]] | None = None
         self._cache: Any = None
 
     @classmethod
-    def open(cls, checkpoint: Checkpoint, dtype: torch.dtype, device: str = "cpu", tokenizer: Tokenizer | None = None) -> Self:
-        """Hold the whole model in memory; Day0Error when a shard is damaged or transformers does not know the architecture."""
+    def open(
+        cls, checkpoint: Checkpoint, dtype: torch.dtype, device: str = "cpu", tokenizer: Tokenizer | None = None, towers: bool = False
+    ) -> Self:  # fmt: skip
+        """Hold the whole model in memory, with its towers when images will come.
+
+        Day0Error when a shard is damaged or transformers does not know the architecture.
+        """
         checkpoint.require_sound()
-        return cls(Reference.open(checkpoint, dtype, device=device), tokenizer)
+        return cls(Reference.open(checkpoint, dtype, device=device, towers=towers), tokenizer)
 
     @property
     def busy(self) -> bool:
@@ -53,8 +60,13 @@ class Community:
         return len(self._waiting)
 
     def add(self, request: Request) -> None:
-        """Take a request; Day0Error when its prompt is empty or holds ids outside the vocabulary. Its length is the caller's to judge."""
+        """Take a request; Day0Error when its prompt is empty or holds ids outside the vocabulary, or when the class is given images otherwise.
+
+        Its length is the caller's to judge.
+        """
         self._require(request.tokens)
+        if request.images and not self._sees:
+            raise Day0Error("the community executor is not given images of this family", hint="leave out --executor")
         self._waiting.append(request)
 
     def cancel(self, id: str) -> None:
@@ -100,7 +112,7 @@ class Community:
         """One `Output` a token, the last one with its `finish`."""
         self._cache, state = self._new_cache(), SamplerState(request)
         stream = TextStream(self.tokenizer, request.stop, request.tokens) if self.tokenizer else None
-        logits_TW = self._forward(request.tokens, self._cache)
+        logits_TW = self._forward(request.tokens, self._cache, request.images)
         prompt_scores: tuple[TokenScore, ...] = ()
         if request.prompt_logprobs and len(request.tokens) > 1:
             alternatives = [request.sampling.logprobs or 0] * (len(request.tokens) - 1)
@@ -113,11 +125,23 @@ class Community:
             logits_TW = self._forward([choice.token], self._cache)
 
     def _new_cache(self) -> Any:
+        for module in self._model.modules():
+            if getattr(module, "rope_deltas", None) is not None:  # how far images have shifted the positions of the last sequence
+                module.rope_deltas = None
         return transformers().DynamicCache(config=self._model.config)
 
-    def _forward(self, tokens: Sequence[int], cache: Any) -> Tensor:
+    def _forward(self, tokens: Sequence[int], cache: Any, images: Sequence[Placed] = ()) -> Tensor:
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self.reference.device)
-        return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}).logits[0].float()
+        return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}, **self._media(ids, images)).logits[0].float()
+
+    def _media(self, ids: Tensor, images: Sequence[Placed]) -> dict[str, Tensor]:
+        """As processors of transformers leave them: pixels of all patches, (time, rows, columns) of each view, and 1 for each image token."""
+        views = [view for image in images for view in image.picture.views]
+        if not views:
+            return {}
+        pixels = torch.cat([torch.from_numpy(view.patches) for view in views]).to(self.reference.device, self.reference.dtype)
+        grids = torch.tensor([[1, *view.grid] for view in views], device=pixels.device)
+        return {"pixel_values": pixels, "image_grid_thw": grids, "mm_token_type_ids": (ids == images[0].picture.token).int()}
 
     def _require(self, tokens: Sequence[int]) -> None:
         if not tokens:

@@ -22,7 +22,7 @@ ENDS = -1  # the group of what lies outside the layers: embeddings, final norm, 
 class Feed:
     """Which released tensors each layer of the class takes, under the names and mergers that transformers itself knows."""
 
-    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, model: Any, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device, towers: bool = False) -> None:
         self._model, self._checkpoint, self._device = model, checkpoint, device
         self._loading = transformers("core_model_loading")
         self._mapping = transformers("conversion_mapping").get_model_conversion_mapping(model)
@@ -31,7 +31,7 @@ class Feed:
         self._path, self._layers = decoder_layers(model)
         head = model.get_output_embeddings()
         heads = (f"{name}." for name, module in model.named_modules() if module is head)
-        self._text = (self._path.rpartition(".")[0] + ".", *heads)
+        self._text = ("",) if towers else (self._path.rpartition(".")[0] + ".", *heads)
         self.unused: list[str] = []  #: released tensors that the class has no place for
         self.groups: dict[int, dict[str, Stored]] = {ENDS: {}, **{i: {} for i in range(len(self._layers))}}
         self._streamed: set[str] = set()  # parameters that are never loaded
@@ -44,13 +44,13 @@ class Feed:
             if target not in state:
                 self.unused.append(name)
                 continue
-            if not self._of_text(target):
+            if not self._wanted(target):
                 continue
             found = layer.match(target)
             self.groups[int(found[1]) if found else ENDS][name] = self._checkpoint.stored[name]
 
-    def _of_text(self, target: str) -> bool:
-        """Whether a parameter belongs to the stack or its head, not to a tower beside them."""
+    def _wanted(self, target: str) -> bool:
+        """Whether a parameter is wanted: of the stack or its head, and of a tower beside them where those are."""
         return target.startswith(self._text)
 
     def _targets(self, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -121,7 +121,7 @@ class Feed:
         layer = f"{self._path}."
         names = self._layers[group].state_dict(prefix=f"{layer}{group}.") if group != ENDS else self._model.state_dict()
         for name, value in names.items():
-            if value.is_meta and name not in self._streamed and self._of_text(name) and (group != ENDS or not name.startswith(layer)):
+            if value.is_meta and name not in self._streamed and self._wanted(name) and (group != ENDS or not name.startswith(layer)):
                 raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
 
 

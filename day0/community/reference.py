@@ -39,14 +39,16 @@ class Reference:
         self._hands_on = HANDED in inspect.signature(self._layers[0].forward).parameters
 
     @classmethod
-    def open(cls, checkpoint: Checkpoint, dtype: torch.dtype, layers: range | None = None, device: torch.device | str = "cpu") -> Self:
+    def open(
+        cls, checkpoint: Checkpoint, dtype: torch.dtype, layers: range | None = None, device: torch.device | str = "cpu", towers: bool = False
+    ) -> Self:  # fmt: skip
         """Build the class and make `layers` resident (all when None, none for `range(0)`); the others are read when they run.
 
-        With no resident layer, of the embedding table and the head no more than the rows in use are held either.
+        With no resident layer, of the embedding table and the head no more than the rows in use are held either. `towers`: for images too.
         """
         device = torch.device(device)
         model = skeleton(checkpoint.config.data, str(checkpoint.folder / "config.json"), dtype, device)
-        feed = Feed(model, checkpoint, dtype, device)
+        feed = Feed(model, checkpoint, dtype, device, towers)
         resident = set(range(len(decoder_layers(model)[1]))) if layers is None else set(layers)
         if not resident:
             feed.stream_ends()

@@ -65,7 +65,9 @@ def _validate(report: Any) -> str:
 
 def _run(report: Any) -> str:
     rate = report.times.decode
-    return f"{len(report.answers[0].tokens)} tokens" + ("" if rate is None else f", {rate:.3g} a second")
+    said = f"{sum(len(answer.tokens) for answer in report.answers)} tokens" + ("" if rate is None else f", {rate:.3g} a second")
+    own = report.suites[0].tasks if report.suites else []
+    return said + (f" · {sum(task.right for task in own)} of {sum(task.questions for task in own)} questions right" if own else "")
 
 
 def _serve(report: Any) -> str:

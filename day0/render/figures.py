@@ -15,7 +15,9 @@ from day0.spec.reports.serve import ServeReport
 from day0.spec.reports.validate import DepthRow, LayerRow
 from day0.stages.conclusion import MADE
 
-PARTS = {"weights": "a1", "state": "a2", "activations": "a4", "workspace": "a6", "collectives": "a7", "margin": "a5"}  # → class of the colour
+PARTS = {
+    "weights": "a1", "state": "a2", "images": "a3", "activations": "a4", "workspace": "a6", "collectives": "a7", "margin": "a5",
+}  # → class of the colour
 STATUSES = {
     "native": "a1", "fused": "a1", "compiled-native": "a1", "composite": "a2", "emulated": "a6", "compiled-emulated": "a6", "reference": "a6",
     "host fallback": "a7", "refused": "bad", "missing": "bad",

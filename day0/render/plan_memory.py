@@ -4,12 +4,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from day0.render.bars import PARTS, alike, bar
+from day0.render.compared import residuals, variants
 from day0.render.numbers import size, tokens
+from day0.render.roofline import roofline
 from day0.render.table import facts, mark, stack, table, verdict
 from day0.spec.reports.plan_memory import CardRow, PlanMemoryReport
 
-PARTS = ("weights", "state", "images", "activations", "workspace", "collectives", "margin")
-BAR = 40  # columns of a full card
+BAR = 60  # columns of a full card
 
 
 def plan_memory(report: PlanMemoryReport) -> RenderableType:
@@ -18,12 +20,17 @@ def plan_memory(report: PlanMemoryReport) -> RenderableType:
     return stack(
         head(report),
         reasons(report) if report.reasons else None,
-        bars(card, report.machine.memory),
+        cards(report),
+        Text(),
+        bill(card, report.machine.memory),
         Text(),
         facts(figures(report)),
         Text(),
         pools(report),
         Text(),
+        stack(roofline(report.roofline), Text()) if report.roofline else None,
+        stack(variants(report.what_if), Text()) if report.what_if else None,
+        stack(residuals(report.calibration), Text()) if report.calibration else None,
         Text("\n".join(report.assumptions), style="dim"),
     )
 
@@ -38,17 +45,26 @@ def head(report: PlanMemoryReport) -> RenderableType:
     return stack(verdict(f"{report.model.name} {report.verdict} on {cards}", fits), Text(asked), least, Text())
 
 
-def bars(card: CardRow, memory: int) -> Table:
-    """One line for each part of the card, as long as its share of the memory."""
-    made = table("part", "memory", "share", "", right=("memory", "share"))
-    for name in PARTS:
+def cards(report: PlanMemoryReport) -> Table:
+    """One bar a card, those that hold the same once."""
+    made = Table.grid(padding=(0, 1))
+    for name, card in alike(report.per_card):
+        left = f"{size(card.free)} free" if card.free >= 0 else f"{size(-card.free)} short"
+        made.add_row(f"card {name}", bar(card, report.machine.memory, BAR), left)
+    return made
+
+
+def bill(card: CardRow, memory: int) -> Table:
+    """One line for each part of a card, with its share of the memory and its colour."""
+    made = table("", "part", "memory", "share", right=("memory", "share"))
+    for name, colour in PARTS.items():
         count = getattr(card, name)
         if count:
-            made.add_row(name, size(count), share(count, memory), "█" * round(BAR * min(1.0, count / memory)) or "▏")
+            made.add_row(Text("█", style=colour), name, size(count), share(count, memory))
     made.add_section()
     word = "free" if card.free >= 0 else "short"
-    made.add_row(word, size(abs(card.free)), share(abs(card.free), memory), "", style="bold" if card.free >= 0 else "bold red")
-    made.add_row("card", size(memory), "", "")
+    made.add_row("", word, size(abs(card.free)), share(abs(card.free), memory), style="bold" if card.free >= 0 else "bold red")
+    made.add_row("", "card", size(memory), "")
     return made
 
 

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from day0.render.numbers import seconds, size
 from day0.render.table import facts, stack, table, verdict
 from day0.spec.reports.run import RunReport
+from day0.spec.reports.suite import SuiteScore
 from day0.spec.request import Output
 
 SHOWN = 8  # operators in the table
@@ -66,7 +67,7 @@ def metrics(report: RunReport) -> RenderableType:
     """Verdict, times, memory and operators; the answers themselves went out as they came."""
     times, memory = report.times, report.memory
     count = sum(len(answer.tokens) for answer in report.answers)
-    answers = f"{len(report.answers)} answer{'s' if len(report.answers) > 1 else ''}"
+    answers = f"{len(report.answers)} answer{'' if len(report.answers) == 1 else 's'}"
     head = f"{report.model} · {answers}, {count} tokens · {report.executor} on {report.device}, {report.dtype}, weights {report.weights}"
     rows = [("load", seconds(times.load))]
     if times.first_token is not None:
@@ -77,7 +78,18 @@ def metrics(report: RunReport) -> RenderableType:
     if memory.device_peak is not None:
         rows.append(("device", f"{size(memory.device_peak)} at the peak"))
     rows.append(("engine", " · ".join(f"{name} {size(held)}" for name, held in memory.engine.items())))
-    return stack(verdict(head, report.verdict == "answered"), facts(rows), _operators(report) if report.operators else None)
+    shown = _operators(report) if report.operators else None
+    return stack(verdict(head, report.verdict == "answered"), facts(rows), shown, suites(report.suites) if report.suites else None)
+
+
+def suites(scores: Sequence[SuiteScore]) -> RenderableType:
+    """Right answers of each kind, by each that was asked."""
+    kinds = dict.fromkeys(task.kind for score in scores for task in score.tasks)
+    shown = table("right answers", *(score.by for score in scores), right=tuple(score.by for score in scores))
+    for kind in kinds:
+        found = [next((task for task in score.tasks if task.kind == kind), None) for score in scores]
+        shown.add_row(kind, *(f"{task.accuracy:.2f} ({task.low:.2f}–{task.high:.2f}) of {task.questions}" if task else "" for task in found))
+    return shown
 
 
 def _rate(tokens: float | None) -> str:

@@ -92,11 +92,15 @@ def _run(chain: Chain, wanted: Wanted, progress: Progress) -> Report:
     from day0.spec.request import Sampling
     from day0.stages.opening import open_chain
     from day0.stages.prompt import Reader
-    from day0.stages.run import run
+    from day0.stages.run import Examination, run
+    from day0.stages.suite import beside, read_suite
 
     opening = open_chain(chain, "native")
     prompt = Reader(opening.tokenizer, opening.context, max_new=wanted.max_new).read(wanted.question)
-    return run(opening.start(profile=True, progress=progress), [[prompt]], Sampling(), (), lambda _place, _output: None)
+    file, examination = beside(wanted.released), None
+    if file is not None:
+        examination = Examination(file=file, suite=read_suite(file), reference=open_chain(chain, "community"), progress=progress)
+    return run(opening.start(profile=True, progress=progress), [[prompt]], Sampling(), (), lambda _place, _output: None, examination)
 
 
 def _serve(chain: Chain, wanted: Wanted, progress: Progress) -> Report:

@@ -50,6 +50,7 @@ class Opening:
     dtype: str  # type to compute in
     context: int  # tokens of the longest sequence
     weights: str = "resident"  # or streamed
+    sees: bool = False  # whether images are taken
 
     @property
     def executor(self) -> ExecutorName:
@@ -61,10 +62,11 @@ class Opening:
         """Of the release."""
         return Tokenizer.open(self.folder)
 
-    @property
+    @cached_property
     def eye(self) -> Eye | None:
         """What reads images; None where none are taken."""
-        return None
+        encoder = Release.open(self.folder).model.encoder if self.sees else None
+        return None if encoder is None else Eye.open(self.folder, encoder, self.tokenizer.id)
 
     @cached_property
     def backend(self) -> Backend:
@@ -101,7 +103,7 @@ class Opening:
         from day0.community.executor import Community
         from day0.spec.lazy import torch_dtype
 
-        return Community.open(Checkpoint.open(self.folder), torch_dtype(self.dtype), self.device, self.tokenizer)
+        return Community.open(Checkpoint.open(self.folder), torch_dtype(self.dtype), self.device, self.tokenizer, towers=self.sees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +123,6 @@ class Planned(Opening):
         found = Release.open(self.folder)
         found.require_complete()
         return found
-
-    @cached_property
-    def eye(self) -> Eye | None:
-        """What reads images, where the plan has them."""
-        encoder = self.release.model.encoder if self.plan.workload.sees else None
-        return None if encoder is None else Eye.open(self.folder, encoder, self.tokenizer.id)
 
     def _engine(self, profile: bool, progress: Progress, wraps: Sequence[Wrap], incidents: Incidents | None) -> Executor:
         from day0.engine.batch import Engine
@@ -160,12 +156,12 @@ def open_chain(chain: Chain, executor: ExecutorName, device: str | None = None, 
     if weights == "streamed":
         raise Day0Error("the community executor keeps weights resident", hint="leave out --weights")
     said, backend = inspected.model, device or "cpu"
-    dtype, context = said.dtype or "float32", said.context or 4096
+    dtype, context, sees = said.dtype or "float32", said.context or 4096, False
     if chain.has(PlanMemoryReport):
         load = chain.read(PlanMemoryReport).workload
-        dtype, context = load.dtype, load.context
+        dtype, context, sees = load.dtype, load.context, load.sees
     folder = here(said.folder)
-    return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=backend, dtype=dtype, context=context)
+    return Opening(folder=folder, model=said.name, machine=chain.target, backend_name=backend, dtype=dtype, context=context, sees=sees)
 
 
 def planned(
@@ -195,5 +191,5 @@ def planned(
         plan = plan.model_copy(update={"workload": load.model_copy(update={"weights": weights})})
     return Planned(
         folder=here(plan.model.folder), model=plan.model.name, machine=machine.name, backend_name=machine.backend, dtype=load.dtype,
-        context=load.context, weights=plan.workload.weights, plan=plan, mapped=mapped,
+        context=load.context, weights=plan.workload.weights, sees=load.sees, plan=plan, mapped=mapped,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from day0.engine.eye import Eye
 from day0.engine.legal import problems
 from day0.engine.offload import offload
 from day0.engine.release import Release
+from day0.engine.roofline import roofline
 from day0.engine.rules import named_rules
 from day0.engine.transient import PATCHES
 from day0.spec.dtype import compute_dtype
@@ -87,6 +88,7 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         alternatives=list(alternatives(demand, fixed)),
         frontier=frontier(demand) if fits else [],
         offload=None if fits or not legal else offload(demand, workload.host_memory or demand.machine.host_memory),
+        roofline=roofline(demand) if legal else None,
         residual=residual(demand),
         assumptions=list(assumptions(demand, workload)),
     )

@@ -4,24 +4,43 @@ Obeys plan-memory.yaml and map-ops.yaml. Leaves run.yaml.
 Exit codes of the command: 0 every prompt was answered; 1 an answer failed; 2 it could not run (empty prompt, prompt beyond the plan).
 """
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from day0.spec.errors import Day0Error
-from day0.spec.reports.run import Answer, RunReport, SamplingRow
-from day0.spec.request import Output, Request, Sampling
+from day0.spec.progress import Progress, silent
+from day0.spec.record import record
+from day0.spec.reports.run import RunReport, SamplingRow
+from day0.spec.reports.suite import SuiteScore
+from day0.spec.request import Sampling
+from day0.spec.suite import Suite
+from day0.stages.answers import Listener, answer
 from day0.stages.meter import Meter
-from day0.stages.opening import Opened
+from day0.stages.opening import Opened, Opening
 from day0.stages.prompt import EXAMPLE, Prompt
+from day0.stages.suite import examine
 
-Listener = Callable[[int, Output], None]  # (place in the batch, news)
+
+@record
+class Examination:
+    """A suite to be asked after the prompts."""
+
+    file: Path  #: with the questions
+    suite: Suite  #: what it says
+    reference: Opening | None = None  #: what else is asked
+    progress: Progress = silent  #: told how far it is
 
 
-def run(opened: Opened, batches: Iterable[Sequence[Prompt]], sampling: Sampling, stop: Sequence[str], hear: Listener) -> RunReport:
+def run(
+    opened: Opened, batches: Iterable[Sequence[Prompt]], sampling: Sampling, stop: Sequence[str], hear: Listener,
+    examination: Examination | None = None,
+) -> RunReport:  # fmt: skip
     """Answer the prompts of each batch together, one batch after the other; `hear` is told as it happens."""
     meter = Meter(opened)
-    answers = [answer for prompts in batches for answer in _answer(opened, prompts, sampling, stop, hear, meter)]
-    if not answers:
+    answers = [one for prompts in batches for one in answer(opened, prompts, sampling, stop, hear, meter)]
+    times, memory, operators = meter.times(), meter.memory(), meter.operators()
+    suites = _examine(opened, examination) if examination else []
+    if not answers and not suites:
         raise Day0Error("nothing was asked", hint=EXAMPLE)
     opening = opened.opening
     return RunReport(
@@ -34,40 +53,16 @@ def run(opened: Opened, batches: Iterable[Sequence[Prompt]], sampling: Sampling,
         weights=opening.weights,
         sampling=SamplingRow.model_validate({name: getattr(sampling, name) for name in SamplingRow.model_fields}),
         answers=answers,
-        times=meter.times(),
-        memory=meter.memory(),
-        operators=meter.operators(),
+        times=times,
+        memory=memory,
+        operators=operators,
+        suites=suites,
     )
 
 
-def _answer(
-    opened: Opened, prompts: Sequence[Prompt], sampling: Sampling, stop: Sequence[str], hear: Listener, meter: Meter
-) -> list[Answer]:  # fmt: skip
-    """Answer prompts as one batch."""
-    ends, answers, requests = opened.opening.tokenizer.eos, {}, []
-    for place, prompt in enumerate(prompts):
-        id = str(place)
-        requests.append(
-            Request(
-                id=id, tokens=prompt.tokens, max_new=prompt.max_new, sampling=sampling, stop=tuple(stop), stop_tokens=ends, images=prompt.images
-            )
-        )  # fmt: skip
-        answers[id] = Answer(prompt=prompt.text, chat=prompt.chat, prompt_tokens=list(prompt.tokens), tokens=[], text="", finish="error")
-    for request in requests:
-        opened.engine.add(request)
-    meter.begin(requests)
-    while opened.engine.busy:
-        start = time.perf_counter()
-        outputs = opened.engine.step()
-        meter.step(time.perf_counter() - start, outputs)
-        for output in outputs:
-            _append(answers[output.id], output)
-            hear(int(output.id), output)
-    meter.end()
-    return list(answers.values())
-
-
-def _append(answer: Answer, output: Output) -> None:
-    answer.tokens += output.tokens
-    answer.text += output.text
-    answer.finish, answer.error = output.finish or answer.finish, output.error or answer.error
+def _examine(opened: Opened, wanted: Examination) -> list[SuiteScore]:
+    """What this executor scored, then the reference, then what the suite says of others."""
+    found = [examine(opened, wanted.file, wanted.suite, wanted.progress)]
+    if wanted.reference is not None:
+        found.append(examine(wanted.reference.start(), wanted.file, wanted.suite, wanted.progress))
+    return [*found, *wanted.suite.measured]

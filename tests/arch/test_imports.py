@@ -24,7 +24,10 @@ CLOSED = {"kernels": {"spec"}, "templates": set()}  # layers that stand apart â†
 WITHOUT_TORCH = {"spec", "checkpoint", "parts", "families", "towers", "preprocessors", "formats", "ops", "kernels", "checks", "cli", "render"}
 WITHOUT_TORCH_FILES = {
     *(f"day0.stages.{name}" for name in ("inspect", "plan_memory", "map_ops", "machines", "chain")),
-    *(f"day0.engine.{name}" for name in ("release", "footprint", "demand", "search", "legal", "offload", "inventory", "shard", "transient")),
+    *(
+        f"day0.engine.{name}"
+        for name in ("release", "footprint", "demand", "search", "legal", "offload", "inventory", "shard", "transient", "roofline")
+    ),
 }
 
 

@@ -12,18 +12,17 @@ pytest.importorskip("PIL")
 
 from PIL import Image, ImageDraw
 
+from day0.checkpoint.folder import Checkpoint
 from day0.engine.batch import Engine
 from day0.engine.eye import Eye, place
 from day0.engine.tokenizer import Tokenizer
 from day0.spec.request import Request
-from tests.engine.opened import run, start
+from tests.engine.opened import Answer, hear, run, start
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "models" / "tiny-glm5next"
+FOLDER = Path(__file__).parents[2] / "examples" / "tiny-glm5next"
 COLOURS = {"red": (220, 40, 40), "green": (40, 170, 60), "blue": (50, 80, 220), "yellow": (235, 205, 40)}
 QUESTIONS = ("Describe the image.", "What is in the image?")
 NEW = 16
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the trained model is not beside this repository")
 
 
 def drawn(seed: int) -> tuple[Image.Image, str, str]:
@@ -62,12 +61,31 @@ def seen() -> list[tuple[Any, Request]]:
     return found
 
 
+@cache
+def community() -> Any:
+    """transformers' class with the packed weights decoded."""
+    from day0.community.executor import Community
+
+    return Community.open(Checkpoint.open(FOLDER), torch.float32, towers=True)
+
+
+def test_the_community_executor_sees_the_same() -> None:
+    pytest.importorskip("transformers")
+    theirs: dict[str, Answer] = {}
+    for _, request in seen():
+        community().add(request)
+    while community().busy:
+        hear(theirs, community().step())
+    ours = run(engine(), *(request for _, request in seen()))
+    assert {id: answer.tokens for id, answer in theirs.items()} == {id: answer.tokens for id, answer in ours.items()}
+
+
 def test_captions_are_those_of_transformers() -> None:
     """Pictures through transformers' own processor, answers by its `generate`, in float32; ours in one batch, token for token."""
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("transformers")
     from transformers.models.glm5_next.image_processing_pil_glm5_next import Glm5NextImageProcessorPil
 
-    model = transformers.Glm5NextForConditionalGeneration.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager").eval()
+    model = community().reference.model
     processor = Glm5NextImageProcessorPil.from_pretrained(FOLDER)
     answers = run(engine(), *(request for _, request in seen()))
     for image, request in seen():

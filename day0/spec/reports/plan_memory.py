@@ -7,6 +7,8 @@ from pydantic import Field
 from day0.spec.machine import Card, Evidence, Machine
 from day0.spec.placement import Placement
 from day0.spec.reports.base import FindingRow, Report, Strict
+from day0.spec.reports.calibration import Residual, Variant
+from day0.spec.reports.roofline import Roofline
 from day0.spec.workload import Residency
 
 
@@ -261,6 +263,9 @@ class PlanMemoryReport(Report):
     alternatives: list[Alternative] = Field(default_factory=list, description="the best legal plan for each number of cards, where not fixed")
     frontier: list[Point] = Field(default_factory=list, description="longest context against largest batch")
     offload: Offload | None = Field(default=None, description="when it does not fit: what would lie off the cards")
+    what_if: list[Variant] = Field(default_factory=list, description="other workloads that were asked about")
+    calibration: list[Residual] = Field(default_factory=list, description="what an engine's log says beside the plan")
+    roofline: Roofline | None = Field(default=None, description="how fast it can be at the most")
     residual: str = Field(default="unknown", description="what the engine holds beyond what is modelled: none, unknown, or as published")
     assumptions: list[str] = Field(description="what the figures rest on, in words")
 

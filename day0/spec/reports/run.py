@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from day0.spec.reports.base import Report, Strict
+from day0.spec.reports.suite import SuiteScore
 from day0.spec.request import Finish
 
 
@@ -76,7 +77,8 @@ class RunReport(Report):
     dtype: str = Field(description="type that was computed in")
     weights: str = Field(description="resident: kept in memory; streamed: read layer by layer")
     sampling: SamplingRow = Field(description="how tokens were chosen")
-    answers: list[Answer] = Field(description="one for each prompt, in order")
+    answers: list[Answer] = Field(description="one for each prompt, in order; those of a suite are counted in `suites`")
     times: Times = Field(description="how long it took")
     memory: Memory = Field(description="how much it took")
     operators: list[OperatorTime] = Field(description="time by operator, longest first; empty when it was not measured")
+    suites: list[SuiteScore] = Field(default_factory=list, description="how often a suite of questions was answered rightly, and by whom")
