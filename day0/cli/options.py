@@ -41,5 +41,8 @@ PresencePenalty = Annotated[float, typer.Option("--presence-penalty", help="Subt
 FrequencyPenalty = Annotated[float, typer.Option("--frequency-penalty", help="Subtracted for each time a token was generated.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of the sampler; default: drawn.")]
 Stop = Annotated[list[str] | None, typer.Option("--stop", metavar="TEXT", help="Text that ends the answer; may be given several times.")]
+Record = Annotated[
+    Path | None, typer.Option("--record", metavar="DIR", help="Leave a replay bundle of every answer; of failures one is left anyway.")
+]
 
 REPORTS = Path("reports")

@@ -1,7 +1,8 @@
 """Ask the model something: text in, tokens out, with times and memory.
 
 One prompt is one turn of a chat, through the release's template if it has one. Several prompts run as one batch. The answers go to
-stdout, times and memory to stderr and run.yaml; --json and --yaml print the report instead.
+stdout, times and memory to stderr and run.yaml; --json and --yaml print the report instead. A request that fails leaves a bundle for
+`day0 replay`. With DAY0_ASSERT=1 the first operator call with a wrong shape or range ends the run.
 """
 
 import sys
@@ -35,6 +36,7 @@ def command(
     device: options.Device = None,
     weights: options.Weights = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Measure the time of each operator.")] = True,
+    record: options.Record = None,
     machine: options.Machine = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
@@ -48,12 +50,11 @@ def command(
     texts = [*(prompts or []), *([_content(prompt_file)] if prompt_file else [])]
     if chat and (texts or raw or json or yaml):
         raise Day0Error("--chat takes no prompt, and goes with none of --raw, --json and --yaml", hint="day0 run --chat")
-    penalty = repetition_penalty
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=penalty, seed=seed)
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
     examination = _examination(chain, suite, reference) if suite else None
     batches, talk = ([], None) if suite and not texts else _prompts(opening, None if chat else texts, images or [], raw, max_new)
-    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ()), examination), profile, json, yaml)
+    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ()), examination), profile, record, json, yaml)
 
 
 def _content(path: Path) -> str:
@@ -94,15 +95,19 @@ def _examination(chain: Any, file: Path, reference: bool) -> Any:
     return Examination(file=file, suite=read_suite(file), reference=open_chain(chain, "community") if reference else None)
 
 
-def _answer(chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any, Any], profile: bool, json: bool, yaml: bool) -> int:
+def _answer(
+    chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any, Any], profile: bool, record: Path | None, json: bool, yaml: bool
+) -> int:
     """Read the weights, answer, write the report."""
     from day0.render import console
     from day0.render.progress import progress
     from day0.render.run import Answers, metrics, silent, speaker
+    from day0.stages.incident import Incidents
     from day0.stages.run import run
 
+    incidents = Incidents(folder=record or chain.folder / "incidents", every=record is not None, tell=console.note)
     with progress() as listen:
-        opened = opening.start(profile=profile, progress=listen)
+        opened = opening.start(profile=profile, progress=listen, incidents=incidents)
     quiet = json or yaml or not batches
     said = silent if quiet else Answers([prompt.text for prompt in batches[0]]).hear if talk is None else speaker(talk.hear)
     sampling, stop, examination = how

@@ -1,6 +1,7 @@
 """Serve the model over HTTP, as OpenAI's clients expect it, until interrupted.
 
-The first Ctrl-C lets answers end, the second does not wait. Keys can also be given, separated by commas, in DAY0_API_KEY.
+The first Ctrl-C lets answers end, the second does not wait. Keys can also be given, separated by commas, in DAY0_API_KEY. A request
+that fails leaves a bundle for `day0 replay`.
 """
 
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ def command(
     api_key: Annotated[list[str] | None, typer.Option("--api-key", help="Ask clients for this key; may be given several times.")] = None,
     max_requests: Annotated[int, typer.Option("--max-requests", min=1, help="Sequences that run or wait; more get 503.")] = 512,
     patience: Annotated[int, typer.Option("--patience", min=0, help="Seconds that answers have to end after Ctrl-C.")] = 30,
+    record: options.Record = None,
     model: options.ModelOption = None,
     machine: options.Machine = None,
     device: options.Device = None,
@@ -29,14 +31,17 @@ def command(
     """Report in serve.yaml, when ready and when it ends."""
     import os
 
+    from day0.render import console
     from day0.stages.chain import Chain
+    from day0.stages.incident import Incidents
     from day0.stages.machines import find_machine
     from day0.stages.opening import open_chain
 
     chain = Chain.find(reports, model, find_machine(machine).name if machine else None)
     opening = open_chain(chain, "native", device, weights)
     keys = api_key or [key for key in os.environ.get("DAY0_API_KEY", "").split(",") if key]
-    wanted = {"host": host, "port": port, "name": name, "api_keys": tuple(keys), "max_requests": max_requests, "patience": patience}
+    wanted: dict[str, Any] = {"host": host, "port": port, "name": name, "api_keys": tuple(keys), "max_requests": max_requests, "patience": patience}
+    wanted["incidents"] = Incidents(folder=record or chain.folder / "incidents", every=record is not None, tell=console.note)
     return _serve(chain, opening, wanted, json, yaml)
 
 

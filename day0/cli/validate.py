@@ -1,7 +1,7 @@
-"""Compare a model with its reference, from weights to logits, and name the first thing that is wrong.
+"""Compare a model with its reference, from weights to logits and answers over HTTP, and name the first thing that is wrong.
 
 Needs the extra [reference] from the rung "layers" on. The exit code is 1 when something is wrong, 2 when
-neither a layer nor the logits could be compared. A run that was stopped goes on where it was when it is started again.
+neither a layer nor the logits could be compared or the time was over. A run that was stopped goes on where it was when it is started again.
 """
 
 from typing import Annotated, Literal
@@ -11,13 +11,16 @@ import typer
 from day0.cli import options
 
 Layers = Annotated[str, typer.Option("--layer", "--layers", metavar="N|A-B|all", help="Layers to compare; several with commas.")]
-Until = Annotated[Literal["weights", "operators", "layers", "model"], typer.Option("--until", help="Highest rung of the ladder to climb.")]
-Only = Annotated[Literal["weights", "operators", "layers", "model"] | None, typer.Option("--only", help="Climb this rung alone.")]
+Rungs = Literal["weights", "operators", "layers", "model", "service"]
+Until = Annotated[Rungs, typer.Option("--until", help="Highest rung of the ladder to climb.")]
+Only = Annotated[Rungs | None, typer.Option("--only", help="Climb this rung alone.")]
 Inputs = Annotated[
     Literal["reference", "random"],
     typer.Option("--inputs", help="What enters a layer: the reference's hidden states (runs all layers before it), or drawn values."),
 ]
 Tokens = Annotated[int | None, typer.Option("--tokens", min=2, help="Length of the sequence; default: beyond windows where affordable.")]
+
+Minutes = Annotated[float | None, typer.Option("--budget", min=0.0, metavar="MINUTES", help="Begin nothing new after this time.")]
 
 
 def command(
@@ -28,6 +31,7 @@ def command(
     dtype: options.Dtype = None,
     inputs: Inputs = "reference",
     tokens: Tokens = None,
+    budget: Minutes = None,
     machine: options.Machine = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
@@ -50,7 +54,7 @@ def command(
     with progress() as listen:
         report = validate(
             *before, layers=layers, until=until, only=[only] if only else (), dtype=dtype, inputs=inputs, tokens=tokens, progress=listen,
-            journal=journal,
+            journal=journal, budget=budget,
         )  # fmt: skip
     path = chain.write(report)
     console.show(report, view.validate, json=json, yaml=yaml)

@@ -33,13 +33,13 @@ class Bench:
     @cached_property
     def truth(self) -> Reference:
         """The reference in float32."""
-        return self._reference(torch.float32)
+        return self.reference(torch.float32)
 
     @cached_property
     def own(self) -> Reference:
         """The reference in the model's own type; the same object when that is float32."""
         dtype = list(self.maps)[-1]
-        return self.truth if dtype == torch.float32 else self._reference(dtype)
+        return self.truth if dtype == torch.float32 else self.reference(dtype)
 
     def ours(self, place: int) -> range:
         """Our layers that stand for layer `place` of the reference."""
@@ -47,11 +47,12 @@ class Bench:
         assert span * self.truth.layers == len(self.release.model.layers), "layers of ours and of the reference do not line up"
         return range(place * span, (place + 1) * span)
 
-    def _reference(self, dtype: torch.dtype) -> Reference:
+    def reference(self, dtype: torch.dtype) -> Reference:
+        """Opened in a type, with no layer in memory."""
         if self.opens:
-            made: Reference = self.opens(self.release.checkpoint, dtype, self.probes[torch.float32].device)
+            made: Reference = self.opens(self.release.checkpoint, dtype, next(iter(self.probes.values())).device)
             return made
-        return Reference.open(self.release.checkpoint, dtype, range(0), self.probes[torch.float32].device)
+        return Reference.open(self.release.checkpoint, dtype, range(0), next(iter(self.probes.values())).device)
 
 
 def draw(seed: int, like_TD: Tensor) -> Tensor:

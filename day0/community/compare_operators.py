@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from day0.community.statistics import Tally, dtype_name
 from day0.engine.packed import Group, Packed
 from day0.engine.probe import Call
 from day0.engine.release import Release
+from day0.spec.activation import Activation
 from day0.spec.evidence import Errors, Evidence, OperatorEvidence, Uncompared
 from day0.spec.model import Layer
 from day0.spec.ops import Phase
@@ -117,6 +119,7 @@ class _Judge:
         self._formats: dict[Kind, set[str]] = {}
         self._values: dict[Kind, Tally] = {}
         self._choices: dict[Kind, Tensor] = {}
+        self._limits: dict[tuple[int | None, str, str], tuple[float, bool]] = {}  # (layer, place, operator) → clamp, whether it was reached
         self.seen: set[tuple[int | None, str]] = set()  # (layer, operator) of every call
 
     def __call__(self, call: Call) -> None:
@@ -125,7 +128,9 @@ class _Judge:
         arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
         chosen = _chosen(call.result)
         width = torch.float64 if chosen is None else None
-        right = op.reference(**{name: _widened(value, width) for name, value in arguments.items()})
+        wide = {name: _widened(value, width) for name, value in arguments.items()}
+        right = op.reference(**wide)
+        self._clamp(call, op.reference, wide, right)
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
         formats, sizes = _formats(arguments), _sizes(arguments)
         results = zip(call.result, right, strict=True) if isinstance(call.result, tuple) and chosen is None else [(call.result, right)]
@@ -142,8 +147,21 @@ class _Judge:
                 continue
             self._formats.setdefault(kind, set()).add(formats)
 
-    def evidence(self) -> Iterator[OperatorEvidence]:
+    def _clamp(self, call: Call, reference: Callable[..., Any], wide: dict[str, Any], right: Any) -> None:
+        """Note whether a clamp of the activation made a difference to any call so far."""
+        name = next((name for name, value in wide.items() if isinstance(value, Activation) and value.limit is not None), None)
+        key = (call.layer, call.place, call.op)
+        if name is not None and not self._limits.get(key, (0.0, False))[1]:
+            without = reference(**(wide | {name: replace(wide[name], limit=None)}))
+            self._limits[key] = (wide[name].limit, not torch.equal(without, right))
+
+    def evidence(self) -> Iterator[Evidence]:
         """What was observed since the last time."""
+        for (layer, place, op), (limit, reached) in self._limits.items():
+            if not reached:
+                what = f"the clamp of {op} at {limit:g}"
+                why = "no value reaches it on these tokens; --tokens takes more, and the reference's layers see it only where one does"
+                yield Uncompared(layer=layer, part=place, rung="operators", what=what, why=why)
         for kind, formats in self._formats.items():
             layer, part, phase, op, provider, sizes, _ = kind
             exact = kind in self._choices
@@ -153,7 +171,7 @@ class _Judge:
                 errors=_wrong(self._choices[kind]) if exact else self._values[kind].errors(),
                 result="" if exact else dtype_name(self._values[kind].dtype),
             )  # fmt: skip
-        for book in (self._formats, self._values, self._choices):
+        for book in (self._formats, self._values, self._choices, self._limits):
             book.clear()
 
 

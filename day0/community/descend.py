@@ -122,10 +122,12 @@ def _pieces(call: Call, result: Tensor) -> Iterable[Tensor]:
 
 
 def _evidence(index: int, call: Call, result: Tensor, wrong_T: Tensor, names: dict[int, str]) -> CallEvidence:
+    experts = _experts(call, wrong_T)
     read = dict.fromkeys(names[key] for value in call.args for key in _keys(value) if key in names)
     return CallEvidence(
-        layer=index, part=call.place, op=call.op, label="+".join(read), expert=_expert(call, wrong_T), row=int(wrong_T.int().argmax()),
-        rows=int(wrong_T.sum()), tokens=len(wrong_T), columns=None, pattern="" if result.any() else "zero throughout",
+        layer=index, part=call.place, op=call.op, label="+".join(read), expert=experts[0] if len(experts) == 1 else None,
+        experts=experts, row=int(wrong_T.int().argmax()), rows=int(wrong_T.sum()), tokens=len(wrong_T), columns=None,
+        pattern="" if result.any() else "zero throughout",
     )  # fmt: skip
 
 
@@ -148,10 +150,16 @@ def _keys(value: Any) -> list[int]:
     return [value.data_ptr()] if isinstance(value, Tensor) else []
 
 
-def _expert(call: Call, wrong_T: Tensor) -> int | None:
-    """The expert that exactly the wrong tokens were sent to."""
-    experts = next((v for v in call.args if isinstance(v, Tensor) and v.dim() == 2 and not v.is_floating_point()), None)
-    if call.op != "experts" or experts is None:
-        return None
-    found = [e for e in experts.unique().tolist() if bool(((experts == e).any(-1) == wrong_T).all())]
-    return int(found[0]) if len(found) == 1 else None
+def _experts(call: Call, wrong_T: Tensor) -> tuple[int, ...]:
+    """The experts that explain which tokens are wrong: all of their tokens are, and no token is without one of them."""
+    chosen = next((v for v in call.args if isinstance(v, Tensor) and v.dim() == 2 and not v.is_floating_point()), None)
+    if call.op != "experts" or chosen is None:
+        return ()
+    sent = {e: (chosen == e).any(-1) for e in chosen.unique().tolist()}
+    suspects = {e: sent_T for e, sent_T in sent.items() if bool(wrong_T[sent_T].all())}
+    if not suspects or not torch.equal(torch.stack([*suspects.values()]).any(0), wrong_T):
+        return ()
+    count_T = torch.stack([*suspects.values()]).sum(0)
+    needed = {e: sent_T for e, sent_T in suspects.items() if bool((sent_T & (count_T == 1)).any())}
+    enough = bool(needed) and torch.equal(torch.stack([*needed.values()]).any(0), wrong_T)
+    return tuple(needed if enough else suspects)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from day0.engine import footprint, transient
-from day0.engine.bind import Bound, Stopwatch, chained
+from day0.engine.bind import Bound, Stopwatch, Wrap, chained
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
 from day0.engine.release import Release
+from day0.engine.ring import Ring
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.state import Sequence, State
 from day0.engine.stream import TextStream
@@ -60,6 +61,7 @@ class Engine:
     def __init__(self, forward: Forward, state: State, plan: PlanMemoryReport, tokenizer: "Tokenizer | None" = None) -> None:
         self.forward, self.state, self.plan, self.tokenizer = forward, state, plan, tokenizer
         self.profile: dict[str, float] = {}  # operator → seconds, when started with profile=True
+        self.ring = Ring()
         self._waiting: deque[Request] = deque()
         self._active: dict[str, Active] = {}
         self._cancelled: list[str] = []
@@ -69,15 +71,14 @@ class Engine:
     @classmethod
     def start(
         cls, release: Release, plan: PlanMemoryReport, mapped: MapOpsReport, tokenizer: "Tokenizer | None", device: torch.device,
-        *, profile: bool = False, progress: Progress = silent,
+        *, profile: bool = False, progress: Progress = silent, wraps: Iterable[Wrap] = (),
     ) -> "Engine":  # fmt: skip
-        """Allocate exactly what the plan says and read the weights."""
+        """Allocate exactly what the plan says and read the weights; `wraps` see every operator call."""
         release.require_complete()
         load = plan.workload
         workspace = Workspace(footprint.workspace(release, load.dtype, load.sees), device)
-        watch = Stopwatch() if profile else None
-        emulated = emulation(mapped)
-        bound = Bound(mapped.sites, workspace, chained(emulated.wrap if emulated else None, watch))
+        watch, ring, emulated = Stopwatch() if profile else None, Ring(), emulation(mapped)
+        bound = Bound(mapped.sites, workspace, chained(emulated.wrap if emulated else None, watch, ring, *wraps))
         sizes = {"pages": plan.state.pages, "page_size": load.page_size, "sequences": load.batch, "context": load.context}
         pools = footprint.state(release.model, load.dtype, chunk=load.chunk, **sizes)
         state = State(release.model.layers, pools, device=device, **sizes)
@@ -85,7 +86,7 @@ class Engine:
         vision = Vision(release, load, bound, device) if load.sees else None
         engine = cls(Forward(release.model, weights, bound, state, vision), state, plan, tokenizer)
         engine.forward.mode = emulated or engine.forward.mode
-        engine._workspace = workspace.bytes
+        engine._workspace, engine.ring = workspace.bytes, ring
         engine.profile = watch.seconds if watch else {}
         return engine
 
@@ -141,6 +142,7 @@ class Engine:
                 raise Day0Error("this plan takes no images", hint="run `day0 plan-memory --with-vision` and `day0 map-ops` first")
             self.forward.vision.require(request.images)
         self._waiting.append(request)
+        self.ring.add(request)
 
     def cancel(self, id: str) -> None:
         """End a request; the next step reports it as cancelled. Unknown and finished ids are ignored."""
@@ -155,6 +157,7 @@ class Engine:
         if not decoding and not reading:
             return outputs
         step, finished = self._plan_step(decoding, reading)
+        self.ring.begin()
         hidden_OD = self.forward.hidden(step)
         hidden_OD = self._score_prompts(reading, hidden_OD, len(decoding))
         ready = decoding + finished
@@ -162,7 +165,11 @@ class Engine:
         if ready:
             logits_BW = self.forward.logits(hidden_OD)
             choosing = [b for b, a in enumerate(ready) if a.request.max_new > 0]
-            choices = choose(logits_BW if len(choosing) == len(ready) else logits_BW[choosing], [ready[b].sampler for b in choosing])
+            logits_BW = logits_BW if len(choosing) == len(ready) else logits_BW[choosing]
+            choices = choose(logits_BW, [ready[b].sampler for b in choosing])
+            seeds = {ready[b].request.id: ready[b].sampler.seed for b in choosing}
+            rows = torch.cat((step.outputs[: len(decoding)], step.outputs[len(step.outputs) - len(finished) :]))[choosing]
+            self.ring.note([a.request.id for a in decoding + [a for a, _ in reading]], seeds, rows, logits_BW, choices)
             chosen = dict(zip(choosing, choices, strict=True))
             outputs += [self._advance(a, chosen.get(b)) for b, a in enumerate(ready)]
         return outputs
@@ -171,6 +178,7 @@ class Engine:
         cancelled, self._cancelled = set(self._cancelled), []
         for request in [r for r in self._waiting if r.id in cancelled]:
             self._waiting.remove(request)
+            self.ring.end(request.id, "cancelled")
             yield Output(id=request.id, finish="cancelled")
         for id in cancelled & self._active.keys():
             yield self._end(self._active[id], Output(id=id, finish="cancelled"))
@@ -276,6 +284,7 @@ class Engine:
     def _end(self, active: Active, output: Output) -> Output:
         self.state.free(active.sequence)
         del self._active[active.request.id]
+        self.ring.end(output.id, output.finish, output.error)
         return output
 
 

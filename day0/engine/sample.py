@@ -36,7 +36,8 @@ class SamplerState:
         self._counts_W: torch.Tensor | None = None  # times each token was generated
         self._prompt_W: torch.Tensor | None = None  # whether each token is in the prompt
         seed = self.sampling.seed
-        self._generator = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed & (1 << 63) - 1)
+        self.seed = secrets.randbits(63) if seed is None else seed & (1 << 63) - 1  # of its generator
+        self._generator = torch.Generator().manual_seed(self.seed)
 
     @property
     def plain(self) -> bool:

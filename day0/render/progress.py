@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from day0.render.console import console
+from day0.render.numbers import seconds
 
 WORTH = 1.0  # seconds of work that are worth a line
+PAUSE = 30.0  # seconds between two lines about the same work
 
 
 @contextmanager
@@ -34,7 +36,7 @@ class Bars:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         if self.bars is None:
-            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
             self.bars = Progress(*columns, console=self.screen, transient=True, redirect_stdout=False, redirect_stderr=False)
             self.bars.start()
         if what not in self.tasks:
@@ -53,16 +55,21 @@ class Bars:
 
 
 class Lines:
-    """Says what is done when it is done."""
+    """Says what is done when it is done, and of long work now and then how long it may still take."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.started: dict[str, float] = {}
+        self.told: dict[str, float] = {}  # work → when it was spoken of last
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        self.started.setdefault(what, time.monotonic())
+        now = time.monotonic()
+        start = self.started.setdefault(what, now)
+        if 0 < done < total and now - self.told.get(what, start) > PAUSE and not self.quiet:
+            self.told[what] = now
+            print(f"{what}: {done / total:.0%}, about {seconds((now - start) * (total - done) / done)} left", file=sys.stderr)
         if done >= total:
-            took = time.monotonic() - self.started.pop(what)
+            took = now - self.started.pop(what)
             if took > WORTH and not self.quiet:
                 print(f"{what}: {took:.1f} s", file=sys.stderr)
 

@@ -1,14 +1,16 @@
 """The comparison as a person reads it: verdict, the first thing that is wrong, the ladder, and errors by layer."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from day0.render.numbers import seconds
+from day0.render.plot import plot
 from day0.render.table import facts, mark, stack, table, verdict
-from day0.spec.reports.validate import LayerRow, ValidateReport
+from day0.spec.reports.validate import DepthRow, LayerRow, ValidateReport
 
 
 def validate(report: ValidateReport) -> RenderableType:
@@ -23,6 +25,7 @@ def validate(report: ValidateReport) -> RenderableType:
         findings(report) if told else None,
         Text() if report.layer_errors else None,
         layers(report) if report.layer_errors else None,
+        *(part for title, series in profiles(report).items() for part in (Text(), plot(series, f"relative error, {title}"))),
         Text() if report.logits else None,
         logits(report) if report.logits else None,
     )
@@ -76,6 +79,17 @@ def layers(report: ValidateReport) -> Table:
             f"{max(e.row_ratio for e in own):.1f}" if own else "", str(flips[layer]) if layer in flips else "",
         )  # fmt: skip
     return made
+
+
+def profiles(report: ValidateReport) -> dict[str, dict[str, dict[int, float]]]:
+    """Title → name of a series → layer → worst error: of each layer on the reference's stream, and of the stream through all layers."""
+    kinds: dict[str, Sequence[LayerRow | DepthRow]] = {"layer by layer": report.layer_errors, "through all layers": report.depths}
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for title, rows in kinds.items():
+        for row in rows:
+            points = found.setdefault(title, {}).setdefault(row.dtype, {})
+            points[row.layer] = max(points.get(row.layer, 0.0), row.errors.ours)
+    return {title: series for title, series in found.items() if len(report.layers) > 1}
 
 
 def logits(report: ValidateReport) -> Table:

@@ -5,8 +5,8 @@ from typing import Literal
 from day0.spec.ops import Phase
 from day0.spec.record import record
 
-Rung = Literal["weights", "operators", "layers", "model"]
-RUNGS: tuple[Rung, ...] = ("weights", "operators", "layers", "model")
+Rung = Literal["weights", "operators", "layers", "model", "service"]
+RUNGS: tuple[Rung, ...] = ("weights", "operators", "layers", "model", "service")
 
 
 @record
@@ -176,6 +176,7 @@ class CallEvidence(Evidence):
     op: str  #: operator
     label: str  #: weights that it reads, "q", or ""
     expert: int | None  #: the one expert whose tokens are wrong
+    experts: tuple[int, ...]  #: experts whose tokens are wrong, where only their tokens are
     row: int  #: first token that is wrong
     rows: int  #: tokens that are wrong
     tokens: int  #: of the sequence
@@ -212,3 +213,35 @@ class ModelEvidence(Evidence):
     reference_top1: float  #: the same for the reference in our type
     divergence: float  #: mean Kullback-Leibler divergence from the reference in float32, nats a token
     reference_divergence: float  #: the same for the reference in our type
+
+
+@record
+class ServiceEvidence(Evidence):
+    """One answer of the service, next to what the engine says to the same prompt by itself."""
+
+    alone: bool  #: whether nobody else was asking
+    prompt: int  #: tokens of the prompt
+    tokens: int  #: that the engine generates
+    given: int  #: that the service generated
+    same: int  #: before the first that differs
+    margin: float | None  #: log-probability of the best token less that of the second at that place; None where the answers do not part
+    explained: float  #: change of one of both that rounding explains
+    failure: str  #: what the service said instead of an answer
+
+    @property
+    def subject(self) -> str:
+        return f"service, prompt of {self.prompt} tokens, {'alone' if self.alone else 'under load'}"
+
+    @property
+    def sound(self) -> bool:
+        """Whether the answers are the same, or part at a near tie."""
+        near = self.margin is not None and self.margin <= 2 * self.explained
+        return not self.failure and (near or self.same == self.tokens == self.given)
+
+    @property
+    def found(self) -> str:
+        """What was different, in words."""
+        if self.failure:
+            return self.failure
+        where = "" if self.margin is None else f" where the best two were {self.margin:.2g} apart"
+        return f"token {self.same} of {self.tokens} differs{where}"

@@ -7,6 +7,7 @@ from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEviden
 from day0.spec.finding import Finding
 from day0.spec.model import Model
 from day0.spec.reports.validate import Divergence
+from day0.stages.diff import spans
 
 JUMP = 10.0  # times the error of the layer before: a fault begins here
 STREAM = 2e-4  # relative error that passing through all layers explains
@@ -27,6 +28,7 @@ def divergence(
     errors = getattr(evidence, "errors", None) or getattr(evidence, "scores", None)
     columns = call.columns if call else getattr(evidence, "columns", None) or (errors.columns if errors else None)
     expert = call.expert if call else getattr(evidence, "expert", None)
+    experts = list(call.experts) if call else [] if expert is None else [expert]
     row = call.row if call else errors.first if errors else None
     operator, weights = (call.op, call.label) if call else (_operator(evidence), _weights(evidence))
     ratio = errors.ratio if errors and 0 < errors.ratio < 1e30 else None
@@ -34,15 +36,20 @@ def divergence(
     place = evidence if call is None or (evidence.part, call.part) == ("router", "ffn") else call
     words = [
         f"layer {evidence.layer}" if evidence.layer is not None else "", _kind(model, place), _outside(evidence, seen),
-        f"{operator} {weights}".strip() if operator else weights, f"expert {expert}" if expert is not None else "",
+        f"{operator} {weights}".strip() if operator else weights, _named(experts),
         f"columns {columns[0]}–{columns[1]}" if columns else "", f"first in row {row}" if row else "",
         f"ratio {ratio:.3g}" if ratio else "", looks,
     ]  # fmt: skip
     return Divergence(
         rung=rung, layer=evidence.layer, part=place.part, code=finding.code, statistic=f"{finding.subject}: {finding.found}",
         expected=finding.expected, line=f"first wrong at {', '.join(word for word in words if word)}", operator=operator, weights=weights,
-        expert=expert, row=row, columns=columns, ratio=ratio, pattern=looks, course=_course(seen, evidence.layer),
+        expert=expert, experts=experts, row=row, columns=columns, ratio=ratio, pattern=looks, course=_course(seen, evidence.layer),
     )  # fmt: skip
+
+
+def _named(experts: Sequence[int]) -> str:
+    """"expert 5", "experts 4-7"."""
+    return f"expert{'s' if len(experts) > 1 else ''} {spans(list(experts))}" if experts else ""
 
 
 def _operator(evidence: Evidence) -> str | None:

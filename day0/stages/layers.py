@@ -1,6 +1,6 @@
 """The rung of layers: each on the stream that the reference lets out of the layer before it, from where an earlier run stopped."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from day0.community.statistics import dtype_name
 from day0.spec.evidence import CallEvidence, Evidence, LayerEvidence, Rung
 from day0.spec.progress import Progress
 from day0.stages.journal import Journal
+from day0.stages.opening import Planned
 from day0.stages.verdict import fails
 
 Inputs = Literal["reference", "random"]
@@ -30,6 +31,7 @@ class Task:
     ids: list[int]  #: tokens of the sequence
     progress: Progress
     journal: Journal  #: what an earlier run measured
+    opening: Callable[[], Planned]  #: the model as it is served
 
 
 def compare_all(task: Task) -> Iterator[Evidence]:

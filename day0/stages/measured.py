@@ -6,8 +6,17 @@ from dataclasses import asdict
 from math import sqrt
 from typing import Any
 
-from day0.spec.evidence import DepthEvidence, Evidence, LayerEvidence, ModelEvidence, OperatorEvidence, SelectionEvidence, WeightEvidence
-from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, OperatorRow, SelectionRow, WeightRow
+from day0.spec.evidence import (
+    DepthEvidence,
+    Evidence,
+    LayerEvidence,
+    ModelEvidence,
+    OperatorEvidence,
+    SelectionEvidence,
+    ServiceEvidence,
+    WeightEvidence,
+)
+from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, OperatorRow, SelectionRow, ServiceRow, WeightRow
 
 LARGEST = 1e30  # stands for infinity, which JSON has no word for
 
@@ -25,6 +34,7 @@ def rows(evidence: Iterable[Evidence]) -> dict[str, Any]:
         "layer_errors": [LayerRow.model_validate(_fields(one, LayerRow)) for one in only(LayerEvidence)],
         "selections": [SelectionRow.model_validate(_fields(one, SelectionRow)) for one in only(SelectionEvidence)],
         "depths": [DepthRow.model_validate(_fields(one, DepthRow)) for one in only(DepthEvidence)],
+        "answers": [ServiceRow.model_validate(_fields(one, ServiceRow)) for one in only(ServiceEvidence)],
         "logits": [ModelRow.model_validate(_fields(one, ModelRow)) for one in only(ModelEvidence)],
     }
 

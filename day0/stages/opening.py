@@ -1,7 +1,8 @@
 """From reports to a running model, for every stage that runs one. All that can be refused is refused before weights are read."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +21,10 @@ from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.request import Output, Request
 from day0.stages.chain import Chain
+from day0.stages.incident import Incidents, Recorded
 
 ExecutorName = Literal["native", "community"]
+Wrap = Callable[[Any, str, Callable[..., Any]], Callable[..., Any]]  # see engine.bind
 
 
 class Executor(Protocol):
@@ -78,20 +81,25 @@ class Opening:
         """torch's name of the card."""
         return self.backend.device(0)
 
-    def start(self, *, profile: bool = False, progress: Progress = silent) -> "Opened":
-        """Read the weights."""
+    def start(
+        self, *, profile: bool = False, progress: Progress = silent, wraps: Sequence[Wrap] = (), incidents: Incidents | None = None
+    ) -> "Opened":
+        """Read the weights. `wraps` see every operator call of our engine, whose incidents go where `incidents` says."""
         import torch  # noqa: F401  the process's size before the weights has the library in it
 
         process = backends().get("cpu")
         process.reset_peak(None)
         self.backend.reset_peak(self.device)
         before, start = process.memory(None)["used"], time.perf_counter()
-        engine = self._engine(profile, progress)
+        engine = self._engine(profile, progress, wraps, incidents)
         self.backend.synchronise(self.device)
         return Opened(opening=self, engine=engine, seconds=time.perf_counter() - start, before=before)
 
-    def _engine(self, _profile: bool, _progress: Progress) -> Executor:
+    def _engine(self, _profile: bool, _progress: Progress, _wraps: Sequence[Wrap], incidents: Incidents | None) -> Executor:
         from day0.checkpoint.folder import Checkpoint
+
+        if incidents and incidents.every:
+            raise Day0Error("the community executor keeps no records", hint="leave out --record")
         from day0.community.executor import Community
         from day0.spec.lazy import torch_dtype
 
@@ -116,10 +124,15 @@ class Planned(Opening):
         found.require_complete()
         return found
 
-    def _engine(self, profile: bool, progress: Progress) -> Executor:
+    def _engine(self, profile: bool, progress: Progress, wraps: Sequence[Wrap], incidents: Incidents | None) -> Executor:
         from day0.engine.batch import Engine
+        from day0.engine.guard import Assertions
 
-        return Engine.start(self.release, self.plan, self.mapped, self.tokenizer, self.device, profile=profile, progress=progress)
+        wraps = [*wraps, *([Assertions()] if os.environ.get("DAY0_ASSERT", "0") != "0" else [])]
+        engine = Engine.start(
+            self.release, self.plan, self.mapped, self.tokenizer, self.device, profile=profile, progress=progress, wraps=wraps
+        )  # fmt: skip
+        return engine if incidents is None else Recorded(engine, self, incidents)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, kw_only=True)

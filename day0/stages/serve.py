@@ -22,6 +22,7 @@ from day0.spec.progress import Progress, silent
 from day0.spec.record import record
 from day0.spec.reports.run import SamplingRow
 from day0.spec.reports.serve import End, Latency, Limits, Requests, ServeReport
+from day0.stages.incident import Incidents
 from day0.stages.meter import Meter
 from day0.stages.opening import Opened, Planned
 
@@ -36,6 +37,7 @@ class Wanted:
     api_keys: tuple[str, ...] = ()  #: any of them opens the service; none leaves it open
     max_requests: int = 512  #: sequences that run or wait
     patience: int = 30  #: seconds that answers have to end once the service is interrupted
+    incidents: Incidents | None = None  #: where failed requests are recorded; None: nowhere
 
 
 @dataclass(kw_only=True)
@@ -120,7 +122,7 @@ def _serving(opening: Planned, wanted: Wanted, address: str, ready: Callable[[Se
             hear(what, done, total)
             progress(what, done, total)
 
-        serving.opened = opening.start(progress=tell)
+        serving.opened = opening.start(progress=tell, incidents=wanted.incidents)
         return serving.opened.engine  # type: ignore[return-value]
 
     def change(state: str) -> None:

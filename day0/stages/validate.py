@@ -1,8 +1,9 @@
 """`day0 validate`: is it numerically right, and if not, where is the first thing that is wrong.
 
-Climbs from weights over operators and layers to the model, comparing with transformers in float32 and in the model's own type. Reads the
-inspect, plan-memory and map-ops reports and the weights, a layer at a time. Leaves validate-layer.yaml.
-Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared: neither a layer nor the logits, though asked.
+Climbs from weights over operators and layers to the model and its service, comparing with transformers in float32 and in the model's
+own type. Reads the inspect, plan-memory and map-ops reports and the weights, a layer at a time. Leaves validate-layer.yaml.
+Exit codes of the command: 0 pass; 1 something is wrong; 2 it could not be compared: neither a layer nor the logits, though asked; or the
+budget was spent before anything wrong was found.
 """
 
 import re
@@ -34,13 +35,16 @@ from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.validate import ValidateReport
+from day0.stages.budget import Budget, Spent
 from day0.stages.journal import Journal
 from day0.stages.layers import Inputs, Task, compare_all
 from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
+from day0.stages.opening import planned
 from day0.stages.verdict import Verdict
 
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
+COMPARED = ("layers", "model", "service")  # rungs that tell whether the model is right
 WORK = 2e12  # multiplications that one layer's run may cost
 TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or not.
 The promise is harder. In 1962 a hyphen was left out of 1 line of guidance code, and 293 seconds after launch the rocket was destroyed.
@@ -53,43 +57,42 @@ def area(radius: float) -> float: return 3.14159 * radius ** 2  # ein Kreis, un 
 def validate(
     inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
     dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
-    only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None,
+    only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None, budget: float | None = None,
 ) -> ValidateReport:  # fmt: skip
     """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states.
 
     `only`: rungs that are climbed, instead of all up to `until`. `against`: name of another reference than transformers, and what opens it.
     `journal`: folder in which what is measured is kept until the report is made, for a run that goes on after this one was stopped.
+    `budget`: minutes after which nothing new is begun; what was not measured is named, and the journal is left for a run that goes on.
     """
+    limit = Budget(budget, progress)
     rungs = [rung for rung in RUNGS if rung in only] or list(RUNGS[: RUNGS.index(until) + 1])
-    compared = not {"layers", "model"}.isdisjoint(rungs)
-    library = transformers() if compared and not against else None
+    library = None if {"layers", "model"}.isdisjoint(rungs) or against else transformers()
     release = Release.open(here(inspected.model.folder))
     release.require_complete()
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)
-    maps = {getattr(torch, name): _mapped(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
+    maps = {getattr(torch, name): mapped_for(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
     ids = prompt(release, tokens or sequence_length(release, chosen))
     settings = [inspected.to_dict(), plan.to_dict(), mapped.to_dict(), chosen, rungs, own, inputs, ids, library and library.__version__]
     kept = Journal(journal, [*settings, torch.__version__, day0.__version__])
     bench = Bench(release, maps, against[1] if against else None)
-    task = Task(bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=progress, journal=kept)
+    task = Task(
+        bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=limit, journal=kept,
+        opening=partial(planned, plan, mapped),
+    )  # fmt: skip
     return_freed_memory()
     verdict, evidence = _judge(task)
-    kept.close()
+    if not limit.spent:
+        kept.close()
     return ValidateReport(
-        verdict=verdict.answer(compared),
-        first_divergence=verdict.first(release.model),
-        model=release.name,
+        verdict=verdict.answer(rungs[-1] in COMPARED, whole=not limit.spent), first_divergence=verdict.first(release.model), model=release.name,
         reference=against[0] if against else f"transformers {library.__version__}" if library else "none",
-        dtype=own,
-        layers=chosen,
-        until=rungs[-1],
-        inputs=inputs,
-        tokens=len(ids),
+        dtype=own, layers=chosen, until=rungs[-1], inputs=inputs, tokens=len(ids), budget=budget,
         rungs=verdict.rungs,
         findings=verdict.findings(),
         **rows(evidence),
-    )
+    )  # fmt: skip
 
 
 def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
@@ -97,13 +100,23 @@ def _judge(task: Task) -> tuple[Verdict, list[Evidence]]:
     verdict, evidence = Verdict(), list[Evidence]()
     for name, measure in climb(task):
         start = time.perf_counter()
-        measured = list(measure)
+        measured = list(_within_budget(name, measure))
         verdict.rung(name, measured, time.perf_counter() - start)
         evidence += measured
     return verdict, evidence
 
 
-def _mapped(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
+def _within_budget(rung: Rung, measure: Iterator[Evidence]) -> Iterator[Evidence]:
+    """What can be measured in time, and what that leaves out."""
+    try:
+        yield from measure
+    except Spent as stop:
+        what = f"{rung}: {stop.what} from {stop.done} of {stop.total} on" if stop.done else f"{rung}: {stop.what}, all of it"
+        why = "the time is over; started again with a larger --budget or none it goes on from here"
+        yield Uncompared(layer=None, part=rung, rung=rung, what=what, why=why)
+
+
+def mapped_for(inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, dtype: str) -> MapOpsReport:
     """The map itself, or in another type than the plan's what the same machine would run."""
     if dtype == plan.workload.dtype:
         return mapped
@@ -123,6 +136,7 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn, task.journal.evidence),
         "layers": lambda: compare_all(task),
         "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
+        "service": lambda: _service(task),
     }
     if not {"layers", "model"}.isdisjoint(task.rungs):
         try:
@@ -141,6 +155,16 @@ def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
         task.progress("weights as held", index, task.layers[-1] + 1)
         yield from task.journal.evidence(f"held {index}", partial(compare_held, task.bench.probes[torch.float32], [index]))
     task.progress("weights as held", task.layers[-1] + 1, task.layers[-1] + 1)
+
+
+def _service(task: Task) -> Iterator[Evidence]:
+    """Answers over HTTP, where this machine can serve the model."""
+    try:
+        from day0.stages.service import compare_service
+
+        yield from compare_service(task.opening(), task.ids, task.progress)
+    except (Day0Error, ModuleNotFoundError) as error:
+        yield Uncompared(layer=None, part="service", rung="service", what="answers over HTTP", why=str(error))
 
 
 def _without(rung: Rung, error: NoReference) -> Callable[[], Iterator[Evidence]]:

@@ -19,6 +19,7 @@ from day0.spec.evidence import (
     RotaryEvidence,
     Rung,
     SelectionEvidence,
+    ServiceEvidence,
     StateEvidence,
     Uncompared,
     WeightEvidence,
@@ -35,7 +36,7 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
     "positions": (PositionsEvidence, "layers"),
-    "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"),
+    "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
 }  # fmt: skip
 PARTS = (  # in the order in which a pass meets them
     "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits",
@@ -63,12 +64,14 @@ class Verdict:
         verdict: Literal["pass", "fail", "not run"] = "fail" if len(self._failed) > failed else "pass" if judged else "not run"
         self.rungs.append(RungRow(name=name, verdict=verdict, checks=judged, seconds=round(seconds, 3)))
 
-    def answer(self, compared: bool) -> Answer:
-        """Fail when anything did; unknown when layers or logits were to be compared and none was."""
+    def answer(self, compared: bool, whole: bool = True) -> Answer:
+        """Fail when anything did; unknown when layers, logits or answers were to be compared and none was, or when it is not the `whole` of it."""
         if self._failed:
             return "fail"
+        if not whole:
+            return "unknown"
         rungs = {rung.name: rung.verdict for rung in self.rungs}
-        return "unknown" if compared and {rungs[name] for name in ("layers", "model") if name in rungs} == {"not run"} else "pass"
+        return "unknown" if compared and {rungs[name] for name in ("layers", "model", "service") if name in rungs} == {"not run"} else "pass"
 
     def first(self, model: Model) -> Divergence | None:
         """The lowest rung with a failure, there the first layer, there the first part."""

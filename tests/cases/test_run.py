@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from day0.checkpoint.folder import Checkpoint
 from day0.spec.registry import families
-from day0.spec.request import Request
+from day0.spec.request import Request, Sampling
 from day0.spec.workload import Workload
 from day0.stages.plan_memory import plan_memory
 from tests.engine.opened import expected, inspected, logits, processor, run, start
@@ -52,6 +52,17 @@ def test_a_short_neighbour_leaves_recurrent_state_alone(name: str) -> None:
     for i, prompt in enumerate(prompts):
         alone = run(start(folder), Request(id="alone", tokens=tuple(prompt), max_new=6))
         assert together[str(i)].tokens == alone["alone"].tokens
+
+
+@pytest.mark.parametrize("name", ["llama", "deepseek_v3"])
+@pytest.mark.parametrize("length", [1024, 4096])
+def test_a_long_prompt_streamed_layer_by_layer(name: str, length: int) -> None:
+    """airllm #216, transformers #32582: a runner by layers broke beyond a certain length of prompt, with each release of its library."""
+    prompt = tuple((7 * i) % 97 + 3 for i in range(length))
+    request = Request(id="0", tokens=prompt, max_new=4, sampling=Sampling(logprobs=3))
+    said = [run(start(checkpoint(name), weights=weights, context=length + 8), request)["0"] for weights in ("streamed", "resident")]
+    assert said[0].tokens == said[1].tokens and len(said[0].tokens) == 4
+    assert [output.scores for output in said[0].outputs] == [output.scores for output in said[1].outputs]
 
 
 def test_files_of_another_program_are_not_opened(tmp_path: Path) -> None:

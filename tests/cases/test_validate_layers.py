@@ -115,3 +115,49 @@ def test_one_expert_is_scaled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     call("experts", twice)(monkeypatch)
     first = validate(monkeypatch, checkpoint("qwen3_moe"), layers="2", **LAYERS).first_divergence
     assert first is not None and (first.part, first.operator, first.expert) == ("ffn", "experts", 5)
+
+
+def test_the_experts_of_one_device_are_scaled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sglang #86: half of the experts ran on another device, which scaled them once more. They are named, all of them and no other."""
+
+    def twice(function: Function) -> Function:
+        return lambda x, weights, chosen, *rest, **named: function(x, weights * (1 + 0.5 * (chosen >= 4)), chosen, *rest, **named)
+
+    call("experts", twice)(monkeypatch)
+    first = validate(monkeypatch, checkpoint("qwen3_moe"), layers="2", **LAYERS).first_divergence
+    assert first is not None and (first.operator, first.expert, first.experts) == ("experts", None, [4, 5, 6])
+    assert "experts 4-6" in first.line
+
+
+@pytest.mark.parametrize(("name", "scope"), [("minimax_m2", "vector"), ("qwen3_moe", "head")])
+def test_a_norm_of_queries_over_each_head_or_all_of_them(monkeypatch: pytest.MonkeyPatch, name: str, scope: str) -> None:
+    """vllm #16311, #35932, mlx-lm #898: the norm was taken over one head where the weight is as wide as all, which it is in some releases."""
+    from day0.engine.release import Release
+
+    mixer = Release.open(checkpoint(name)).model.layers[0].mixer
+    assert mixer.qk_norm_scope == scope
+
+    def narrow(function: Function) -> Function:
+        def norm(x: torch.Tensor, weight: Any, eps: float, *rest: Any) -> torch.Tensor:
+            if x.shape[-1] != mixer.widths["q"]:
+                return function(x, weight, eps, *rest)
+            heads = x.unflatten(-1, (-1, mixer.qk_dim)).float()
+            return (heads * torch.rsqrt(heads.square().mean(-1, keepdim=True) + eps)).flatten(-2).to(x.dtype) * weight
+
+        return norm
+
+    call("rms_norm", narrow)(monkeypatch)
+    report = validate(monkeypatch, checkpoint(name), layers="0", **LAYERS)
+    first = report.first_divergence
+    assert (first is None) == (scope == "head")
+    if first is not None:
+        assert (first.part, first.operator, first.weights) == ("mixer", "rms_norm", "q_norm")
+
+
+@pytest.mark.parametrize(("limit", "reached"), [(7.0, False), (0.5, True)])
+def test_a_clamp_that_no_value_reaches_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, limit: float, reached: bool) -> None:
+    """transformers #40197: a clamp that was left out shows only where activations are large; a pass without one says nothing about it."""
+    fault = part(0, "ffn", lambda f: replace(f, activation=replace(f.activation, limit=limit)))
+    report = validate(monkeypatch, checkpoint("gpt_oss"), fault, layers="0", only=["operators"], dtype="float32")
+    told = [finding.found for finding in report.findings if "the clamp of experts" in finding.found]
+    assert report.verdict == "pass" and bool(told) != reached

@@ -65,7 +65,7 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_without_a_terminal_is_one_line_a_task(
     took: float, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 0.0, took])
+    clock = iter([0.0, took])
     monkeypatch.setattr("day0.render.progress.time.monotonic", lambda: next(clock))
     with progress() as listen:
         listen("reading weights", 1, 3)

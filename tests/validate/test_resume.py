@@ -14,6 +14,7 @@ import yaml
 pytest.importorskip("transformers")
 
 from day0.cli.app import main
+from day0.stages.budget import Budget
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
 
@@ -105,3 +106,27 @@ def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: py
         process.wait()
         subprocess.run(command, check=True, capture_output=True)
         assert timeless(yaml.safe_load(file.read_text())) == right
+
+
+def test_a_budget_ends_it_in_time_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A watch that is a minute further at every look: one layer is measured in time, and the next run begins with the second."""
+    folder, journal = checkpoint("qwen3_moe"), tmp_path / "journal"
+    wanted: dict[str, Any] = dict(only=["layers", "model"], dtype="float32", tokens=34)
+    right = timeless(validate(monkeypatch, folder, **wanted).to_dict())
+    minutes = iter(range(1000))
+    with monkeypatch.context() as watch:
+        watch.setattr(Budget.__init__, "__defaults__", (lambda: 60.0 * next(minutes),))
+        report = validate(monkeypatch, folder, journal=journal, budget=2, **wanted)
+    left = [finding.found for finding in report.findings if finding.code == "D0805" and "time is over" in finding.found]
+    assert report.verdict == "unknown" and report.budget == 2
+    assert left[0].startswith("layers: layers from 1 of 3 on") and left[1].startswith("model: model, all of it")
+    assert {row.layer for row in report.layer_errors} == {0}
+    assert timeless(validate(monkeypatch, folder, journal=journal, **wanted).to_dict()) == right
+
+
+def test_what_is_wrong_is_wrong_however_little_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = part(0, "mixer", lambda m: type(m)(**{**vars(m), "scale": m.scale * 1.05}))
+    minutes = iter(range(1000))
+    monkeypatch.setattr(Budget.__init__, "__defaults__", (lambda: 60.0 * next(minutes),))
+    report = validate(monkeypatch, checkpoint("qwen3_moe"), fault, budget=2, only=["layers"], dtype="float32", tokens=34)
+    assert report.verdict == "fail" and report.first_divergence is not None and report.first_divergence.layer == 0

@@ -28,7 +28,7 @@ def test_healthy_models_pass_in_float32_and_bfloat16(monkeypatch: pytest.MonkeyP
     report = validate(monkeypatch, checkpoint(name))
     assert report.first_divergence is None, report.first_divergence
     assert report.verdict == "pass"
-    assert [(rung.name, rung.verdict) for rung in report.rungs] == [(rung, "pass") for rung in RUNGS]
+    assert [(rung.name, rung.verdict) for rung in report.rungs] == [(rung, "pass") for rung in RUNGS[:-1]]
     assert {row.dtype for row in report.layer_errors} == {"float32", "bfloat16"}
     assert {row.phase for row in report.layer_errors} == {"prefill", "decode"}
     assert {finding.status for finding in report.findings} == {"pass"}

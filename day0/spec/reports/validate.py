@@ -14,7 +14,7 @@ Answer = Literal["pass", "fail", "unknown"]
 class Divergence(Strict):
     """Where our numbers leave the reference's for the first time: the lowest rung, there the first layer, there the first part."""
 
-    rung: Rung = Field(description="weights, operators, layers or model")
+    rung: Rung = Field(description="weights, operators, layers, model or service")
     layer: int | None = Field(description="index in the stack; null outside it")
     part: str = Field(description='"mixer", "ffn" or "residual" in a layer; "embed", "norm", "head" or "logits" outside')
     code: str = Field(description="check that found it; `day0 explain CODE` tells more")
@@ -24,6 +24,7 @@ class Divergence(Strict):
     operator: str | None = Field(None, description="operator call that is wrong first; null where no call could be told from the others")
     weights: str = Field("", description="weights that this call reads")
     expert: int | None = Field(None, description="the one expert that is wrong")
+    experts: list[int] = Field(default_factory=list, description="experts that are wrong, where not all of them are")
     row: int | None = Field(None, description="first token (or row) that is wrong")
     columns: tuple[int, int] | None = Field(None, description="first and last column that is wrong; null for all")
     ratio: float | None = Field(None, description="error to the larger of the reference's own and the budget")
@@ -34,7 +35,7 @@ class Divergence(Strict):
 class RungRow(Strict):
     """One step of the ladder."""
 
-    name: Rung = Field(description="weights, operators, layers or model")
+    name: Rung = Field(description="weights, operators, layers, model or service")
     verdict: Literal["pass", "fail", "not run"] = Field(description="fail when one of its checks failed")
     checks: int = Field(description="verdicts of checks")
     seconds: float = Field(description="time it took, seconds")
@@ -126,13 +127,26 @@ class ModelRow(Strict):
     reference_divergence: float = Field(description="the same for the reference in our type")
 
 
+class ServiceRow(Strict):
+    """One answer of the service, next to the engine's own."""
+
+    alone: bool = Field(description="whether nobody else was asking")
+    prompt: int = Field(description="tokens of the prompt")
+    tokens: int = Field(description="that the engine generates")
+    given: int = Field(description="that the service generated")
+    same: int = Field(description="before the first that differs")
+    margin: float | None = Field(description="distance of the best two log-probabilities there; null where the answers do not part")
+    explained: float = Field(description="change of one of both that rounding explains")
+    failure: str = Field(description="what the service said instead of an answer")
+
+
 class ValidateReport(Report):
     """Whether a model computes what its release means, and where it does not."""
 
     STAGE: ClassVar[str] = "validate-layer"
     COMMAND: ClassVar[str] = "day0 validate"
 
-    verdict: Answer = Field(description="pass: nothing that was looked at is wrong; unknown: neither layers nor logits could be compared")
+    verdict: Answer = Field(description="pass: nothing looked at is wrong; unknown: neither layers nor logits were compared, or time was over")
     first_divergence: Divergence | None = Field(description="the first thing that is wrong; null when nothing is")
     model: str = Field(description="name of the model")
     reference: str = Field(description="what it was compared with")
@@ -141,6 +155,7 @@ class ValidateReport(Report):
     until: Rung = Field(description="highest rung that was asked for")
     inputs: Literal["reference", "random"] = Field(description="hidden states of the reference, or drawn ones")
     tokens: int = Field(description="length of the sequence that layers were run on")
+    budget: float | None = Field(None, description="minutes after which nothing new was begun; null without a limit")
     rungs: list[RungRow] = Field(description="the ladder, from the bottom")
     findings: list[FindingRow] = Field(description="every verdict that is not a pass, then one pass a check and layer")
     weights: list[WeightRow] = Field(description="weights, by layer")
@@ -148,4 +163,5 @@ class ValidateReport(Report):
     layer_errors: list[LayerRow] = Field(description="layers, part by part")
     selections: list[SelectionRow] = Field(description="choices of experts")
     depths: list[DepthRow] = Field(description="the stream from layer to layer")
+    answers: list[ServiceRow] = Field(default_factory=list, description="the service")
     logits: list[ModelRow] = Field(description="the whole model")
