@@ -1,5 +1,6 @@
 """The page in a real browser: quiet, drawn, reachable by keyboard, readable on a phone, in the dark and on paper."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,13 @@ def test_the_log_sees_a_fault(chrome: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<!DOCTYPE html><title>x</title><script>nothing.at.all</script><img src='absent.png'>")
     chrome.open(url(page))
-    assert any("nothing is not defined" in entry["message"] for entry in chrome.log())
+    told: list[str] = []
+    for _ in range(50):  # the log is written by another process
+        told += [entry["message"] for entry in chrome.log()]
+        if told:
+            break
+        time.sleep(0.1)
+    assert any("nothing is not defined" in message for message in told)
     assert len(chrome.requests()) == 2
 
 
