@@ -52,8 +52,8 @@ class Gqa(PartSpec):
     @property
     def cuts(self) -> dict[str, tuple[Heads, ...]]:
         """Heads of the projections q, k and v; ranks beyond the key heads hold copies."""
-        sizes = {"q": (self.heads, self.qk_dim), "k": (self.kv_heads, self.qk_dim), "v": (self.kv_heads, self.v_dim)}
-        return {name: (Heads(count=count, width=width, shared=name != "q"),) for name, (count, width) in sizes.items()}
+        counts = {"q": self.heads, "k": self.kv_heads, "v": self.kv_heads}
+        return {name: (Heads(count=counts[name], width=rows // counts[name], shared=name != "q"),) for name, rows in self.widths.items()}
 
     @property
     def widths(self) -> dict[str, int]:
