@@ -88,8 +88,7 @@ def suites(scores: Sequence[SuiteScore]) -> RenderableType:
     shown = table("right answers", *(score.by for score in scores), right=tuple(score.by for score in scores))
     for kind in kinds:
         found = [next((task for task in score.tasks if task.kind == kind), None) for score in scores]
-        asked = max(task.questions for task in found if task)
-        shown.add_row(f"{kind}, of {asked}", *(f"{task.accuracy:.2f} ({task.low:.2f}–{task.high:.2f})" if task else "" for task in found))
+        shown.add_row(kind, *(f"{task.right} of {task.questions} ({task.low:.2f}–{task.high:.2f})" if task else "" for task in found))
     return shown
 
 
