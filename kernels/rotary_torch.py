@@ -14,7 +14,8 @@ def launch(x_THQ: Any, turn: Any, interleaved: bool = False) -> Any:
         turned = torch.view_as_real(torch.view_as_complex(turned.unflatten(-1, (A, 2)).contiguous()) * turn_TA).flatten(-2)
     else:
         cos, sin = turn.halves
-        turned = torch.addcmul(turned * cos, turned.roll(A, -1), sin)
+        rolled = turned.roll(A, -1)
+        turned = (turned * cos if turned.dtype == x_THQ.dtype else turned.mul_(cos)).addcmul_(rolled, sin)
     turned = turned.to(x_THQ.dtype)
     return turned if x_THQ.shape[-1] == 2 * A else torch.cat((turned, x_THQ[..., 2 * A :]), -1)
 
