@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from day0.render.bars import alike
 from day0.render.charts import Bar, Series, Stack, bars, lines, stacks
 from day0.render.numbers import seconds, size
 from day0.spec.record import record
 from day0.spec.reports.map_ops import MapOpsReport, SiteRow
-from day0.spec.reports.plan_memory import CardRow, PlanMemoryReport
+from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.run import RunReport
 from day0.spec.reports.serve import ServeReport
 from day0.spec.reports.validate import DepthRow, LayerRow
@@ -26,24 +27,14 @@ ORDER = list(STATUSES)  # from what was made for the machine to what nobody runs
 NAMED = 10  # operators that have a bar of their own
 
 
-def alike(cards: list[CardRow]) -> list[tuple[str, CardRow]]:
-    """(which cards, one of them): neighbours that hold the same are one."""
-    found: list[tuple[int, int, CardRow]] = []
-    for index, card in enumerate(cards):
-        if found and found[-1][2] == card:
-            found[-1] = (found[-1][0], index, card)
-        else:
-            found.append((index, index, card))
-    return [(f"Card {first}" if first == last else f"Cards {first}–{last}", card) for first, last, card in found]
-
-
 def memory(report: PlanMemoryReport) -> Markup:
     """What fills each card."""
     rows, held = [], report.machine.memory
     for name, card in alike(report.per_card):
         parts = [(f"{part}: {size(getattr(card, part))}", getattr(card, part), look) for part, look in PARTS.items()]
         said = f"{size(card.needed)} of {size(held)}" + (f", {size(-card.free)} short" if card.free < 0 else "")
-        rows.append(Stack(name=name, said=said, parts=parts, whole=max(held, card.needed), edge=held if card.free < 0 else None))
+        label = f"Cards {name.replace('-', '–')}" if "-" in name else f"Card {name}"
+        rows.append(Stack(name=label, said=said, parts=parts, whole=max(held, card.needed), edge=held if card.free < 0 else None))
     words = "; ".join(f"{row.name}: {row.said} ({', '.join(part for part, amount, _ in row.parts if amount)})" for row in rows)
     return stacks(rows, f"Memory of each card. {words}")
 

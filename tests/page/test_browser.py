@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from day0.render.figures import alike, errors
+from day0.render.bars import alike
+from day0.render.figures import errors
 from day0.stages.conclusion import Reports
 from tests.page.browser import Browser
 from tests.page.conftest import PAGES
