@@ -39,7 +39,7 @@ class Forward:
         for segment in segments:
             segment.rotary = turn(segment.positions_T, self._frequencies, segment.axes_3T)
         ops, ends = self._ends[segments[-1].phase], self.weights.ends
-        x_TD = ops.embedding(*self.weights.table(step.tokens_T))
+        x_TD = ops.embedding(*self.weights.table(self._embedded(step.tokens_T)))
         if self.model.embed_scale != 1:
             x_TD = x_TD * self.model.embed_scale
         images = step.images
@@ -56,6 +56,12 @@ class Forward:
         if self.model.norm is None:
             return outputs_OD
         return ops.rms_norm(outputs_OD, ends.norm, self.model.norm.eps, self.model.norm.plus_one)
+
+    def _embedded(self, tokens_T: Tensor) -> Tensor:
+        """Ids whose rows stand for the tokens."""
+        if not self.model.placeholders:
+            return tokens_T
+        return tokens_T.masked_fill(torch.isin(tokens_T, torch.tensor(self.model.placeholders, device=tokens_T.device)), 0)
 
     @torch.inference_mode()
     def logits(self, hidden_OD: Tensor) -> Tensor:

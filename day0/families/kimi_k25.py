@@ -11,9 +11,10 @@ from day0.spec.names import Names
 from day0.towers import kimi_k25 as tower
 
 VISUAL = (
-    "vision_config", "ignore_index", "media_placeholder_token_id", "image_token_id", "video_token_id", "vision_start_token_id",
+    "vision_config", "ignore_index", "media_placeholder_token_id", "image_token_id", "vision_start_token_id",
     "vision_end_token_id", "projection_hidden_size", "use_unified_vision_chunk", "video_placeholder",
 )  # fmt: skip
+IMAGE, VIDEO = 163605, 163840  # transformers, Kimi_K25Config
 
 
 def read(config: Config) -> Model:
@@ -21,7 +22,10 @@ def read(config: Config) -> Model:
     model = read_text(config, deepseek_v3.read, Tower(name="vision", prefixes=tower.PREFIXES))
     encoder = tower.read(config, model.hidden)
     towers = (replace(model.towers[0], encoder=encoder),)
-    return replace(model, family="kimi_k25", towers=towers, read_keys=config.read_keys, unread_keys=config.unread())
+    placeholders = (config.int(config.first("media_placeholder_token_id", "image_token_id"), IMAGE), config.int("video_token_id", VIDEO))
+    return replace(
+        model, family="kimi_k25", placeholders=placeholders, towers=towers, read_keys=config.read_keys, unread_keys=config.unread()
+    )  # fmt: skip
 
 
 NAMES = Names(

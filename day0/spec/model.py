@@ -113,6 +113,7 @@ class Model:
     dtype: str  #: compute type of the release, "bfloat16"
     collapse: PartSpec | None = None  #: how several streams become one before the final norm, where that has weights
     embed_scale: float = 1.0  #: factor on embedding rows
+    placeholders: tuple[int, ...] = ()  #: ids of images and videos that the release embeds as token 0 where none stands behind them
     logit_scale: float = 1.0  #: factor on logits
     prediction: Prediction | None = None  #: extra prediction layers
     towers: tuple[Tower, ...] = ()  #: of other modalities

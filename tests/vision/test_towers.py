@@ -105,6 +105,19 @@ def test_plan_and_engine_agree_to_the_byte(name: str) -> None:
     assert blind.account()["weights"] == account["weights"] - tower and "images" not in blind.account()
 
 
+def test_placeholders_that_nothing_stands_behind() -> None:
+    """A text that holds ids of images and videos: the class embeds them as another token."""
+    name = "kimi_k25"
+    folder = checkpoint(name)
+    placeholders = [token for token in Release.open(folder).model.placeholders if token < model(name).config.text_config.vocab_size]
+    assert placeholders
+    blind = start(folder, context=400, batch=1)
+    tokens = [280, 65, *placeholders, 66, 67]
+    with torch.no_grad():
+        expected = model(name)(input_ids=torch.tensor([tokens])).logits[0]
+    assert error(score(blind.forward, blind.state, [tokens])[0], expected) < TOLERANCE
+
+
 def test_streamed_weights_see_the_same() -> None:
     name = "glm5_next"
     streamed = start(checkpoint(name), vision=True, context=400, batch=4, weights="streamed")
