@@ -61,14 +61,29 @@ def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[in
 
 
 def best(demand: Demand, count: int, fixed: Mapping[str, int]) -> Demand | None:
-    """The legal placement on `count` cards that fits and takes most sequences; of those that do not fit, the one that lacks least."""
-    found: list[tuple[tuple[bool, int, int], Demand]] = []
-    for placement in placements(demand, count, fixed):
-        tried = demand.placed(placement)
-        if not problems(tried):
-            key = (tried.holds, tried.sequences_that_fit if tried.holds else tried.card().free, placement.tp)
-            found.append((key, tried))
-    return max(found, key=lambda each: each[0])[1] if found else None
+    """The legal placement on `count` cards that fits and takes most sequences; of those that do not fit, the one that lacks least.
+
+    What a step holds is asked for last, and only of placements that would be the best if it were nothing.
+    """
+    tries = [demand.placed(placement) for placement in placements(demand, count, fixed)]
+    legal = [(worth(tried.idle()), tried) for tried in tries if not problems(tried)]
+    found: tuple[Worth, Demand] | None = None
+    for bound, tried in sorted(legal, key=lambda each: each[0], reverse=True):
+        if found and bound <= found[0]:
+            break
+        own = worth(tried)
+        if found is None or own > found[0]:
+            found = own, tried
+    return found[1] if found else None
+
+
+Worth = tuple[bool, int, int]
+
+
+def worth(demand: Demand) -> Worth:
+    """Whether a plan fits; the sequences that it takes, or what it has left where it does not fit; its ranks."""
+    holds = demand.holds
+    return holds, demand.sequences_that_fit if holds else demand.card().free, demand.placement.tp
 
 
 def placements(demand: Demand, count: int, fixed: Mapping[str, int]) -> Iterator[Placement]:

@@ -8,6 +8,7 @@ from day0.parts.gqa import Gqa
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Placement
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -67,4 +68,8 @@ def sites(m: BlockSparse, D: int, phase: Phase) -> Iterator[Site]:
             yield site
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+def share(m: BlockSparse, place: Placement) -> BlockSparse:
+    return replace(m, attention=gqa.share(m.attention, place))
+
+
+PART = Part(tensors=tensors, state=state, sites=sites, share=share)

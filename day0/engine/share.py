@@ -1,0 +1,64 @@
+"""What one rank computes of a model under a placement, layers that hold the same in their steps told as one kind. Needs no torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from math import ceil
+from typing import Any
+
+from day0.spec.model import Layer, Model, PartSpec
+from day0.spec.placement import Placement
+from day0.spec.registry import parts
+
+Formats = Mapping[str, str]  # weight of a layer (or of the ends) → its format
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rank's part of a model. Two are equal where their steps hold the same."""
+
+    key: object
+    model: Model = field(compare=False)  # with the rank's sublayers
+    forms: Sequence[Formats] = field(compare=False)  # layer → formats of its weights
+    ends: Formats = field(compare=False)  # of the weights outside the layers
+    kinds: Sequence[int] = field(compare=False)  # layer → number of those that are alike
+    place: Placement = field(compare=False)
+
+    @classmethod
+    def of(cls, model: Model, forms: Sequence[Formats], ends: Formats, place: Placement) -> "Share":
+        """That of the rank that has most."""
+        layers = tuple(shared(layer, place) for layer in model.layers)
+        alike: dict[object, int] = {}
+        kinds = tuple(
+            alike.setdefault((shape(replace(layer, index=0)), tuple(sorted(form.items()))), len(alike))
+            for layer, form in zip(layers, forms, strict=True)
+        )
+        around = shape(replace(model, layers=(), towers=(), read_keys={}, unread_keys=(), unused=(), prediction=None, family="", context=0))
+        key = (around, tuple(sorted(ends.items())), kinds, tuple(alike), place.tp, place.dp > 1 and (place.dp, place.ep))
+        return cls(key=key, model=replace(model, layers=layers), forms=forms, ends=ends, kinds=kinds, place=place)
+
+
+def shared(layer: Layer, place: Placement) -> Layer:
+    """With the sublayers that a rank computes."""
+    return replace(layer, **{name: parts().get(part.kind).share(part, place) for name, part in layer.parts()})
+
+
+def shape(value: Any, name: str = "") -> object:
+    """What of a record decides memory: all but factors, of which only being one or none does, and numbers of other layers."""
+    if is_dataclass(value):
+        return (type(value).__qualname__, *(shape(getattr(value, each.name), each.name) for each in fields(value)))
+    if name.endswith("_source"):
+        return value is not None
+    if isinstance(value, float):
+        return value == 1
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    return tuple(map(shape, value)) if isinstance(value, tuple | list) else value
+
+
+def visiting(tokens: int, part: PartSpec, place: Placement, uneven: float) -> int:
+    """Tokens that the experts of a rank see where copies of attention send them theirs: up to `uneven` times its share of all choices."""
+    experts, top_k = getattr(part, "experts", 0), getattr(part, "top_k", 0)
+    if place.dp == 1 or not experts:
+        return tokens
+    together = tokens * place.dp
+    return max(tokens, min(together, ceil(uneven * together * top_k / place.ep)))
