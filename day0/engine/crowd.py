@@ -20,11 +20,10 @@ def crowds(context: int, batch: int, chunk: int) -> Iterator[Crowd]:
 
     Prompts are read one after the other, so that the first of a chunk may be well on its way, and the others begin. The first takes all
     of the chunk that it can, or half of it, or what whole prompts leave. Whole prompts whose pages are neighbours are one call, so that
-    they are tried too.
+    they are tried too. A chunk of more tokens than the batch has is read by more sequences.
     """
     scattered = batch > 1  # one sequence has all pages to itself
     yield Crowd(name="decode", decoding=ragged(context, batch), reading=(), scattered=scattered)
-    chunk = min(chunk, batch * context)
     if batch == 1:
         yield reading("longest", context, batch, chunk, min(chunk, context), scattered=False)
         return
@@ -39,7 +38,7 @@ def crowds(context: int, batch: int, chunk: int) -> Iterator[Crowd]:
 def reading(name: str, context: int, batch: int, chunk: int, first: int, scattered: bool) -> Crowd:
     """A chunk of which the first prompt takes `first` tokens, its last ones, and others the rest."""
     prompts, rest = [(context, first)], chunk - first
-    while rest and len(prompts) < batch:
+    while rest:
         prompts.append((min(rest, context),) * 2)
         rest -= prompts[-1][1]
     return Crowd(name=name, decoding=ragged(context, batch - len(prompts)), reading=tuple(prompts), scattered=scattered)
@@ -47,4 +46,4 @@ def reading(name: str, context: int, batch: int, chunk: int, first: int, scatter
 
 def ragged(context: int, count: int) -> tuple[int, ...]:
     """Full lengths, but for the last one: sequences of one length need no mask."""
-    return (context,) * (count - 1) + (max(1, context - 1),) * min(1, count)
+    return (context,) * max(0, count - 1) + (max(1, context - 1),) * min(1, max(0, count))

@@ -225,12 +225,6 @@ class Demand:
         """The same under another placement."""
         return Demand(self.release, self.workload, self.machine, placement, self.inventory)
 
-    def idle(self) -> "Demand":
-        """The same were there nothing in a step."""
-        same = self.placed(self.placement)
-        same.__dict__["working"] = Working(parts={})
-        return same
-
     def fits(self, **changes: Any) -> bool:
         """Whether every card has room under a changed workload."""
         return self.under(**changes).holds

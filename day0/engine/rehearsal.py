@@ -11,10 +11,10 @@ from day0.engine.crowd import Crowd, crowds
 from day0.engine.footprint import layer_state, pages_for
 from day0.engine.ladder import Ladder
 from day0.engine.shadow.heap import NotRehearsed
+from day0.engine.shadow.memory import Remembered
 from day0.engine.shadow.reading import Reading
 from day0.engine.shadow.stack import Known, Weights, assembled
-from day0.engine.shadow.tensor import UNEVEN
-from day0.engine.share import Formats, Share, visiting
+from day0.engine.share import Formats, Share, turns, visits
 from day0.spec.lazy import TORCH_NAMES
 from day0.spec.model import PartSpec, TensorSpec
 from day0.spec.ops import PHASES, Impl, Phase, Site
@@ -41,7 +41,7 @@ class Load:
 @lru_cache(maxsize=64)
 def ladder(share: Share, load: Load) -> Ladder:
     """The surface of a rank's peaks, kept as long as the process may ask again."""
-    return Ladder(Rehearsal(share, load).peak)
+    return Ladder(Rehearsal(share, load).peak, turns(share.model))
 
 
 class Rehearsal:
@@ -49,25 +49,34 @@ class Rehearsal:
 
     def __init__(self, share: Share, load: Load) -> None:
         self.share, self.model, self.load, self.reading = share, share.model, load, reading()
-        self._known: dict[Crowd, dict[str, int]] = {}
+        self._known: dict[tuple[Crowd, int], dict[str, int]] = {}
+        self._failed: NotRehearsed | None = None
+        self._remembering: dict[int, Any] = {}
         self._sized = lru_cache(maxsize=8)(self.forward)
 
     def peak(self, context: int, batch: int, chunk: int) -> int:
         """Bytes at the most in any of the largest steps. NotRehearsed where the code asks for what shadows do not know."""
+        if self._failed:
+            raise self._failed
         found: dict[Section, float] = {}
         for length, along in told_by(context, CONTEXTS):
             for count, across in told_by(batch, BATCHES):
-                for tokens, deep in told_by(min(chunk, context * batch), CHUNKS):
+                for tokens, deep in told_by(chunk, CHUNKS):
                     for section, size in self._held(length, count, tokens):
                         found[section] = found.get(section, 0) + along * across * deep * size
         return ceil(max(found.values()))
 
     def _held(self, context: int, batch: int, chunk: int) -> Iterator[tuple[Section, int]]:
         """What each section of each step holds; a step is run once."""
+        rings = chunk if self._windows else 0
         for crowd in crowds(context, batch, chunk):
-            if crowd not in self._known:
-                self._known[crowd] = self.step(self._sized(batch, context, chunk if self._windows else 0), crowd)
-            yield from (((crowd.name, section), size) for section, size in self._known[crowd].items())
+            if (crowd, rings) not in self._known:
+                try:
+                    self._known[crowd, rings] = self.step(self._sized(batch, context, rings), crowd)
+                except Exception as error:
+                    self._failed = NotRehearsed.of(error, self.reading.heap.section)
+                    raise self._failed from error
+            yield from (((crowd.name, section), size) for section, size in self._known[crowd, rings].items())
 
     def step(self, forward: Any, crowd: Crowd) -> dict[str, int]:
         """Section → bytes at the most; choosing tokens is the last."""
@@ -75,10 +84,7 @@ class Rehearsal:
         before = heap.live
         heap.restart()
         forward.known.clear()
-        try:
-            self._run(forward, crowd)
-        except Exception as error:
-            raise NotRehearsed.of(error, heap.section) from error
+        self._run(forward, crowd)
         heap.enter("")
         return {section: size - before for section, size in heap.peaks.items()}
 
@@ -125,21 +131,35 @@ class Rehearsal:
         forward.known = {}
         last = {kind: index for index, kind in enumerate(share.kinds)}
         for index, (run, kind) in enumerate(zip(forward._layers, share.kinds, strict=True)):
-            if share.place.dp > 1:
-                run._ffn = run._ffn and Visited(run._ffn, share.place)
+            run._residual, run._mixers, run._ffn = self._blocks(kind, run)
             forward._layers[index] = Known(run, layers[index].index, kind, last[kind] == index, forward.known)
         return forward
+
+    def _blocks(self, kind: int, run: Any) -> tuple[Any, Any, Any]:
+        """The sublayers of a kind of layer, which remember what they held."""
+        if kind not in self._remembering:
+            ffn = Visited(run._ffn, self.share.place) if run._ffn else None
+            mixers = {place: block and self._remember(block, "prefill", "decode") for place, block in run._mixers.items()}
+            residual = self._remember(run._residual, "before", "after")
+            residual.open, residual.close = run._residual.open, run._residual.close
+            self._remembering[kind] = (residual, mixers, ffn and self._remember(ffn, "run"))
+        return self._remembering[kind]
+
+    def _remember(self, block: Any, *names: str) -> Any:
+        fixed = (PartSpec, SimpleNamespace)  # a layer's sublayer, its weights and its operators
+        return SimpleNamespace(**{name: Remembered(getattr(block, name), self.reading.heap, fixed) for name in names})
 
     def _pools(self, kind: int, count: int, context: int, chunk: int) -> tuple[dict[str, StateSpec], dict[str, Any]]:
         torch, load = self.reading.torch, self.load
         specs = {spec.name: spec for spec in self._states[kind]}
-        shapes = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for name, spec in specs.items():
             if spec.grows:
                 shapes[name] = (count * pages_for(context, load.page_size), load.page_size // spec.every)
             else:
                 shapes[name] = (count,) if spec.window is None else (count, spec.ring(chunk, context))
-        return specs, {name: torch.empty(*shapes[name], *spec.shape, dtype=getattr(torch, TORCH_NAMES.get(spec.dtype, spec.dtype))) for name, spec in specs.items()}
+        types = {name: getattr(torch, TORCH_NAMES.get(spec.dtype, spec.dtype)) for name, spec in specs.items()}
+        return specs, {name: torch.empty(*shapes[name], *spec.shape, dtype=types[name]) for name, spec in specs.items()}
 
     @cached_property
     def _states(self) -> dict[int, list[StateSpec]]:
@@ -188,7 +208,8 @@ class Rehearsal:
         known: dict[int, list[Any]] = {}
         for layer, forms, kind in zip(self.model.layers, self.share.forms, self.share.kinds, strict=True):
             if kind not in known:
-                known[kind] = [(site, place, self._choice(site, inside(forms, place))) for place, part in layer.parts() for site in self._sites(part)]
+                calls = ((site, place) for place, part in layer.parts() for site in self._sites(part))
+                known[kind] = [(site, place, self._choice(site, inside(forms, place))) for site, place in calls]
             yield from (call(site, layer.index, place, choice) for site, place, choice in known[kind])
         for phase in PHASES:
             yield from (call(site, None, "", self._choice(site, self.share.ends)) for site in self.model.end_sites(phase))
@@ -214,7 +235,7 @@ class Visited:
         self._block, self._place = block, place
 
     def run(self, x_TD: Any, part: PartSpec, w: Any, step: Any, ops: Any) -> Any:
-        tokens = visiting(len(x_TD), part, self._place, UNEVEN)
+        tokens = ceil(len(x_TD) * visits(part, self._place))
         if tokens == len(x_TD):
             return self._block.run(x_TD, part, w, step, ops)
         made = self._block.run(x_TD.made((tokens, *x_TD.shape[1:])), part, w, step, ops)

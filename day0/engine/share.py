@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from math import ceil
 from typing import Any
 
+from day0.engine.shadow.tensor import UNEVEN
 from day0.spec.model import Layer, Model, PartSpec
 from day0.spec.placement import Placement
 from day0.spec.registry import parts
@@ -33,7 +33,8 @@ class Share:
             for layer, form in zip(layers, forms, strict=True)
         )
         around = shape(replace(model, layers=(), towers=(), read_keys={}, unread_keys=(), unused=(), prediction=None, family="", context=0))
-        key = (around, tuple(sorted(ends.items())), kinds, tuple(alike), place.tp, place.dp > 1 and (place.dp, place.ep))
+        sent = frozenset(visits(layer.ffn, place) for layer in layers if layer.ffn)
+        key = (around, tuple(sorted(ends.items())), kinds, tuple(alike), place.tp, sent)
         return cls(key=key, model=replace(model, layers=layers), forms=forms, ends=ends, kinds=kinds, place=place)
 
 
@@ -55,10 +56,20 @@ def shape(value: Any, name: str = "") -> object:
     return tuple(map(shape, value)) if isinstance(value, tuple | list) else value
 
 
-def visiting(tokens: int, part: PartSpec, place: Placement, uneven: float) -> int:
-    """Tokens that the experts of a rank see where copies of attention send them theirs: up to `uneven` times its share of all choices."""
+def visits(part: PartSpec, place: Placement) -> float:
+    """Tokens that the experts of a rank see for each of its own, where copies of attention send them theirs: up to `UNEVEN` times its share of
+    all choices, at the most all tokens."""
     experts, top_k = getattr(part, "experts", 0), getattr(part, "top_k", 0)
-    if place.dp == 1 or not experts:
-        return tokens
-    together = tokens * place.dp
-    return max(tokens, min(together, ceil(uneven * together * top_k / place.ep)))
+    return max(1.0, min(place.dp, UNEVEN * place.dp * top_k / place.ep)) if experts else 1.0
+
+
+def turns(model: Model) -> set[int]:
+    """Tokens of a sequence at which steps begin to hold something else, or no more of it: windows, and as many as an indexer chooses."""
+    found: set[int] = set()
+    for part in {layer.mixer for layer in model.layers if layer.mixer}:
+        known = parts().get(part.kind)
+        found |= {spec.window for spec in known.state(part, model.dtype) if spec.window}
+        for site in known.sites(part, model.hidden, "prefill"):
+            chosen = site.sizes.get("K", 0) * (site.options.get("block") or site.options.get("every") or 1)
+            found |= {chosen, chosen + 1} if chosen else set()
+    return found

@@ -21,7 +21,8 @@ class Working:
     """The largest live set of any step."""
 
     parts: dict[str, int]  #: what for → bytes; together they are the activations
-    unknown: str = ""  #: why the engine's own code could not be rehearsed; "" where it was, and where another engine runs
+    rehearsed: bool = False  #: whether the engine's own code was followed
+    unknown: str = ""  #: why it could not be; "" where it was, and where nothing of it runs
     doubt: Band | None = None  #: times the activations that are kept free because they were not rehearsed
 
 
@@ -41,7 +42,8 @@ def working(inventory: Inventory, load: WorkloadRow, place: Placement, rules: Ru
         parts = transient.activations(
             inventory.release.model, load.dtype, tokens=tokens, outputs=sequences, context=load.context, place=place, rules=rules, layers=layers
         )
-    return Working(parts=parts | images(inventory, load, tokens, sum(parts.values())), unknown=unknown, doubt=DOUBT if unknown else None)
+    held = parts | images(inventory, load, tokens, sum(parts.values()))
+    return Working(parts=held, rehearsed=runs and not unknown, unknown=unknown, doubt=DOUBT if unknown else None)
 
 
 def images(inventory: Inventory, load: WorkloadRow, tokens: int, step: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from day0.engine.shadow.tensor import UNEVEN, Shadow
 UNARY = ("neg", "abs", "sign", "square", "relu", "round", "clamp", "clamp_min", "clamp_max", "floor", "logical_not", "roll", "tril", "triu")
 FLOATS = ("exp", "cos", "sin", "sqrt", "rsqrt", "sigmoid", "tanh", "log", "log1p", "softplus", "silu", "gelu")
 BINARY = ("add", "sub", "mul", "remainder", "and", "or", "xor", "lshift", "rshift", "minimum", "maximum", "nextafter")
+IN_PLACE = ("div", "fill", "zero", "masked_fill", "index_add", "index_copy", "index_fill", "addcmul")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 FEW = 3  # turns that a loop over what differs takes: every later one holds what the last of these held
 
@@ -201,10 +202,6 @@ def in_place(x: Shadow, *others: Any, **__: Any) -> Shadow:
     return x
 
 
-def new(shape: tuple[int, ...], x: Shadow, dtype: Dtype | None = None) -> Shadow:
-    return x.made(shape, dtype)
-
-
 def methods() -> dict[str, Callable[..., Any]]:
     """Name → what a tensor's method of that name does here."""
     found: dict[str, Callable[..., Any]] = dict.fromkeys(UNARY, unary) | dict.fromkeys(FLOATS, to_float)
@@ -213,7 +210,7 @@ def methods() -> dict[str, Callable[..., Any]]:
     found |= {f"__r{name}__": binary for name in BINARY}
     found |= {"__pow__": binary, "pow": binary, "__floordiv__": binary, "__mod__": binary, "__invert__": unary, "__neg__": unary}
     found |= {"__truediv__": divided, "div": divided, "__rtruediv__": lambda x, other: divided(other, x)}
-    found |= {f"{name}_": in_place for name in (*UNARY, *FLOATS, *BINARY, "div", "fill", "zero", "masked_fill", "index_add", "index_copy", "index_fill", "addcmul")}
+    found |= {f"{name}_": in_place for name in (*UNARY, *FLOATS, *BINARY, *IN_PLACE)}
     found |= {f"__i{name}__": in_place for name in (*BINARY, "truediv")} | {"scatter_": in_place, "scatter": unary, "index_put": unary}
     found |= {"sum": summed, "mean": reduced, "amax": reduced, "amin": reduced, "max": best, "min": best, "any": reduced, "all": reduced}
     found |= {"sort": ranked, "topk": topk, "argsort": argsort, "cumsum": cumsum, "softmax": softmax, "log_softmax": softmax}

@@ -10,12 +10,13 @@ from day0.engine.shadow.tensor import Shadow
 class Remembered:
     """A function that runs once for each shape of its arguments, unless it leaves something in one of them."""
 
-    def __init__(self, function: Callable[..., Any], heap: Heap) -> None:
-        self._function, self._heap = function, heap
+    def __init__(self, function: Callable[..., Any], heap: Heap, fixed: tuple[type, ...] = ()) -> None:
+        """`fixed`: types of arguments that are the same in every call."""
+        self._function, self._heap, self._fixed = function, heap, fixed
         self._known: dict[Any, tuple[int, Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        key = (*map(signature, args), *((name, signature(value)) for name, value in kwargs.items()))
+        key = self._key(args, kwargs)
         if None in key:
             return self._function(*args, **kwargs)
         given = [value for value in (*args, *kwargs.values()) if isinstance(value, Shadow)]
@@ -27,10 +28,14 @@ class Remembered:
         live, before = heap.live, heap.peak
         heap.peak = live
         result = self._function(*args, **kwargs)
-        if key == (*map(signature, args), *((name, signature(value)) for name, value in kwargs.items())):
+        if key == self._key(args, kwargs):
             self._known[key] = (heap.peak - live, described(result, given))
         heap.peak = max(before, heap.peak)
         return result
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        fixed = self._fixed
+        return tuple([0 if isinstance(value, fixed) else signature(value) for value in args] + [(name, signature(kwargs[name])) for name in kwargs])
 
 
 def signature(value: Any) -> Any:
@@ -42,16 +47,29 @@ def signature(value: Any) -> Any:
     if isinstance(value, tuple | list):
         inner = tuple(map(signature, value))
         return None if None in inner else inner
-    match type(value).__name__:
-        case "Group":
-            return signature((*value.members, value.joined))
-        case "_Bank":
-            return (value._packed.format, value._packed.shape, value._packed.dtype.name)
-        case "Segment":
-            return (value.queries, value.lengths, value.runs, value.table_BP.shape, *map(str, value.shared), "sequences_T" in vars(value))
-        case "Turn":
-            return (value.cos_TA.shape, *vars(value))
+    told = TOLD.get(type(value).__name__)
+    if told:
+        return told(value)
     return ("record", value) if type(value).__module__.startswith(("day0.parts.", "day0.spec.activation")) else None
+
+
+def of_state(state: Any) -> Any:
+    """Of a layer's state: what its pools hold of each sequence or page, and how wide rings are."""
+    return (tuple((name, pool.shape[1:]) for name, pool in state._pools.items()), state.source and of_state(state.source))
+
+
+def of_segment(s: Any) -> Any:
+    return (s.queries, s.lengths, s.runs, s.table_BP.shape, tuple(map(str, s.shared)), *(name in vars(s) for name in ("sequences_T",)))
+
+
+TOLD: dict[str, Callable[[Any], Any]] = {
+    "Group": lambda group: signature((*group.members, group.joined)),
+    "_Bank": lambda bank: (bank._packed.format, bank._packed.shape, bank._packed.dtype.name),
+    "Turn": lambda turn: (turn.cos_TA.shape, *vars(turn)),
+    "Segment": of_segment,
+    "Step": lambda step: (*(of_segment(segment) for segment in step.segments()), "tokens_T" in vars(step)),
+    "LayerState": of_state,
+}  # type of an argument → what decides
 
 
 def described(result: Any, given: list[Shadow]) -> Any:

@@ -4,8 +4,8 @@ import builtins
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from types import ModuleType, SimpleNamespace
+from inspect import isgeneratorfunction
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from day0.engine.shadow.heap import Heap
@@ -22,6 +22,7 @@ COMPUTING = (
 )  # modules (and packages) that compute on tensors; all others are shared
 
 
+REMEMBERING = ("day0.ops.", "day0.kernels.")  # whose functions are called with tensors and numbers alone
 STRIPE = 1 << 18  # elements that formats decode at once
 DECODING = 12  # bytes that they hold for each of them: codes, scales and products in float32
 
@@ -60,15 +61,16 @@ class Reading:
 
     def _shelf(self, package: str, export: str) -> Callable[[], Any]:
         known: Registry = registry(package, export)
-        calls = {"OP": "reference", "IMPL": "fn"}.get(export, "")
+
+        call = {"OP": "reference", "IMPL": "fn"}.get(export)
 
         class Shelf:
-            """A registry whose files are read in this world; operators and kernels remember."""
+            """A registry whose files are read in this world."""
 
-            @cache
             def get(_, name: str) -> Any:
-                found = getattr(self.module(f"{package}.{name}"), export)
-                return replace(found, **{calls: Remembered(getattr(found, calls), self.heap)}) if calls else found
+                module = self.module(f"{package}.{name}")
+                found = getattr(module, export)
+                return replace(found, **{call: vars(module)[getattr(found, call).__name__]}) if call else found
 
             def names(_) -> list[str]:
                 return known.names()
@@ -85,6 +87,9 @@ class Reading:
         exec(found.loader.get_code(name), vars(module))  # type: ignore[attr-defined]
         if name == "day0.spec.lazy":
             vars(module).update(torch=self.torch, functional=self.torch.nn.functional)
+        if name.startswith(REMEMBERING):
+            own = {key: value for key, value in vars(module).items() if isinstance(value, FunctionType) and value.__module__ == name}
+            vars(module).update({key: Remembered(value, self.heap) for key, value in own.items() if not isgeneratorfunction(value)})
         return module
 
     def _import(
