@@ -3,7 +3,7 @@
 Why: a formula for it can be far too small, and a plan that rests on one may fit on paper alone.
 Remedy: teach `day0/engine/shadow` the function that is named, or keep the margin, which is wide where this is found.
 
-Example: steps: torch has no 'frobnicate', in layer of kind 2; 14.1 GiB are kept free for it.
+Example: steps: not rehearsed: 'Tensor' object has no attribute 'topk', in kernels/index_select_torch.py; 14.1 GiB more are kept free.
 """
 
 from collections.abc import Iterator

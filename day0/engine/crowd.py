@@ -24,6 +24,10 @@ def crowds(context: int, batch: int, chunk: int) -> Iterator[Crowd]:
     """
     scattered = batch > 1  # one sequence has all pages to itself
     yield Crowd(name="decode", decoding=ragged(context, batch), reading=(), scattered=scattered)
+    if batch == 1 and chunk < context < 2 * chunk:  # a sequence alone is read from its start, chunk by chunk
+        yield reading("longest", chunk, batch, chunk, chunk, scattered=False)
+        yield reading("last", context, batch, context - chunk, context - chunk, scattered=False)
+        return
     if batch == 1:
         yield reading("longest", context, batch, chunk, min(chunk, context), scattered=False)
         return

@@ -3,8 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import product
-from math import prod
 
+# The first rungs: tokens of a sequence, sequences, tokens of prompts in a step.
 FIRST = ((64, 128, 192, 256, 512), (1, 8), (16, 64, 128, 192, 256, 512))
 BEYOND = (8, 8, 4)  # times by which later rungs grow
 ENDLESS = 1 << 60
@@ -16,8 +16,9 @@ Rung = tuple[int, ...]
 class Ladder:
     """A surface over context, batch and chunk.
 
-    At a rung it is the most of any rung up to there, because a workload allows shorter and fewer sequences and smaller steps too; between
-    rungs it lies on the lines that join them. What a rung holds is asked for once.
+    At a rung it is the most of any rung up to there, because a workload allows shorter and fewer sequences and smaller steps too. Between two
+    rungs it is no lower than what grows evenly from one to the other, and than what grows in proportion until it holds what the upper one does,
+    as buffers do that are filled tile by tile. What a rung holds is asked for once.
     """
 
     def __init__(self, measure: Measure, turns: Iterable[int] = ()) -> None:
@@ -28,13 +29,18 @@ class Ladder:
 
     def peak(self, context: int, batch: int, chunk: int) -> int:
         """Bytes at the most; below the first rungs, those of the first."""
-        sizes = (context, batch, min(chunk, context * batch))
-        places = [placed(size, known) for size, known in zip(sizes, self._sizes, strict=True)]
-        total = 0
-        for ends in product((0, 1), repeat=len(places)):
-            share = prod(above if end else length - above for end, (_, above, length) in zip(ends, places, strict=True))
-            total += share and share * self._most(tuple(index + end for end, (index, _, _) in zip(ends, places, strict=True)))
-        return total // prod(length for _, _, length in places)
+        return self._over((context, batch, min(chunk, context * batch)), ())
+
+    def _over(self, sizes: Rung, at: Rung) -> int:
+        """The same at the rungs `at` of the first axes and at sizes of the others."""
+        if not sizes:
+            return self._most(at)
+        known = self._sizes[len(at)]
+        index = max(0, bisect_right(known, sizes[0]) - 1)
+        low = self._over(sizes[1:], (*at, index))
+        if sizes[0] <= known[index]:
+            return low
+        return between(low, self._over(sizes[1:], (*at, index + 1)), sizes[0], known[index], known[index + 1])
 
     def _most(self, at: Rung) -> int:
         """The running maximum."""
@@ -56,7 +62,7 @@ def rungs(first: tuple[int, ...], times: int, more: Iterable[int]) -> list[int]:
     return sorted(found)
 
 
-def placed(size: int, known: list[int]) -> tuple[int, int, int]:
-    """(rung below, how far above it, distance between it and the next)."""
-    index = max(0, bisect_right(known, size) - 1)
-    return index, max(0, size - known[index]), known[index + 1] - known[index]
+def between(low: int, high: int, size: int, first: int, last: int) -> int:
+    """At a size between two, of which one has `low` and the other `high`."""
+    even = (low * (last - size) + high * (size - first)) // (last - first)
+    return max(even, min(high, low * size // first))

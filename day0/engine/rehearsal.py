@@ -74,7 +74,7 @@ class Rehearsal:
                 try:
                     self._known[crowd, rings] = self.step(self._sized(batch, context, rings), crowd)
                 except Exception as error:
-                    self._failed = NotRehearsed.of(error, self.reading.heap.section)
+                    self._failed = NotRehearsed.of(error)
                     raise self._failed from error
             yield from (((crowd.name, section), size) for section, size in self._known[crowd, rings].items())
 

@@ -11,11 +11,14 @@ import pytest
 from day0.engine.arguments import SCALARS, bound, is_array, letters, sizes
 from day0.engine.probe import Call, Probe
 from day0.engine.release import Release
+from day0.engine.rules import named_rules
+from day0.engine.shard import Cut
 from day0.spec.axes import AXES
 from day0.spec.block import FfnBlock, MixerBlock, ResidualBlock
 from day0.spec.dtype import COMPUTE
 from day0.spec.model import PartSpec, Role, Split, TensorSpec
 from day0.spec.ops import PHASES, Op, Site
+from day0.spec.placement import Placement
 from day0.spec.registry import blocks, ops, parts
 from tests.engine.opened import described, load, planned
 from tests.zoo import checkpoint, every
@@ -191,3 +194,18 @@ def test_sites_are_the_calls_of_the_block(name: str) -> None:
                 assert once <= said[key], f"layer {index} {place} {phase}"
                 made[key] = made.get(key, Counter()) | once
     assert made == said
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize(("place", "part", "hidden"), EVERY)
+def test_a_share_has_the_weights_that_are_cut_for_it(place: str, part: PartSpec, hidden: int, ranks: int) -> None:
+    """Of the sublayer that one rank computes, every weight has the shape that declared heads and axes give; whole ones are whole."""
+    cut = Cut(Placement(tp=ranks), named_rules(), "", "float32")
+    known = parts().get(part.kind)
+    local = {spec.name: spec.shape for spec in known.tensors(known.share(part, cut.placement), hidden)}
+    for spec in known.tensors(part, hidden):
+        if all(heads.divides(ranks) for heads in spec.heads) and spec.split not in ("vocab", "none"):
+            assert local[spec.name] == cut.shape(spec, None, 1), spec.name
+        if spec.split == "none":
+            assert all(mine <= whole for mine, whole in zip(local[spec.name], spec.shape, strict=True)), spec.name
+    assert known.share(part, Placement()) == part

@@ -12,7 +12,7 @@ from tests.engine.opened import CPU, load, planned, run
 from tests.plan.allocator import peak
 from tests.zoo import checkpoint
 
-CONTEXT, LAST = 196, 4  # tokens of a sequence; tokens that the last prompt is answered with
+CONTEXT, LAST = 200, 4  # tokens of a sequence; tokens that the last prompt is answered with
 NAMES = (
     "llama", "deepseek_v3", "deepseek_v32", "gpt_oss", "minimax_m2", "kimi_linear", "qwen3_next", "glm5_next", "nemotron_h", "mimo_v2_flash",
 )  # fmt: skip

@@ -1,16 +1,20 @@
 """Allocations that are only counted."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class NotRehearsed(AttributeError):
     """Code asks for something that shadows do not know."""
 
     @classmethod
-    def of(cls, error: Exception, where: str) -> "NotRehearsed":
-        """What went wrong, and in which section."""
-        return cls(f"{error or type(error).__name__}, in {where}")
+    def of(cls, error: Exception) -> "NotRehearsed":
+        """What went wrong, and in which file outside of this folder."""
+        files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+        asking = next((file for file in reversed(files) if file.parent != Path(__file__).parent), files[-1])
+        return cls(f"{error or type(error).__name__}, in {asking.parent.name}/{asking.name}")
 
 
 class Heap:
