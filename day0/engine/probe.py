@@ -30,6 +30,7 @@ from day0.spec.rope import Rope
 from day0.spec.step import Step
 
 PAGE = 16  # tokens of a page of the probe's own state
+ONE_BY_ONE = frozenset({"c"})  # providers whose kernels ask a bank for one expert at a time
 READERS = {  # operator → its argument that says what each token reads
     "sparse_latent_attention": "indices_TK", "compressed_attention": "chosen_TK", "block_sparse_attention": "chosen_TNK",
 }  # fmt: skip
@@ -236,9 +237,9 @@ class Probe:
         return weights
 
     def _waits(self, index: int) -> bool:
-        """Whether every call that reads experts of a layer decodes them first, so that they can be read one by one."""
+        """Whether every call that reads experts of a layer asks for one after the other, so that they can be read one by one."""
         sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
-        return self.device.type == "cpu" and all(site.decode for site in sites)
+        return self.device.type == "cpu" and all(site.decode or site.provider in ONE_BY_ONE for site in sites)
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model
