@@ -25,9 +25,8 @@ def gated(gate, up, CHOSEN: tl.constexpr):
         if not LIMIT_AFTER:
             gate = tl.minimum(gate, LIMIT, tl.PropagateNan.ALL)
     value = activated(gate, CHOSEN)
-    if LIMIT is not None:
-        if LIMIT_AFTER:
-            value = tl.minimum(value, LIMIT, tl.PropagateNan.ALL)
+    if LIMIT is not None and LIMIT_AFTER:
+        value = tl.minimum(value, LIMIT, tl.PropagateNan.ALL)
     return value * (up + CHOSEN[4])
 
 

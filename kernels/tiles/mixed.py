@@ -11,7 +11,7 @@ TOKENS, BLOCK, PROGRAMS = 4, 64, 512  # tokens and elements of a step of a progr
 
 @triton.jit
 def mix_parts(
-    streams, norm, weight, dots, squares, T, M, D, O, stream_t, stream_m, CHUNK, SPLITS, TOKENS: tl.constexpr, ROWS: tl.constexpr,
+    streams, norm, weight, dots, squares, T, M, D, MAPS, stream_t, stream_m, CHUNK, SPLITS, TOKENS: tl.constexpr, ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """dots [parts, T, ROWS] and sums of squares [parts, T]. A part is some columns of one stream; `norm`: less one, or None."""
@@ -28,7 +28,7 @@ def mix_parts(
         square += tl.sum(x * x, axis=1)
         if norm is not None:
             x *= 1 + tl.load(norm + m * D + d, mask=inside, other=0).to(tl.float32)[None, :]
-        row = tl.load(weight + o[:, None] * (M * D) + m * D + d[None, :], mask=(o < O)[:, None] & inside[None, :], other=0).to(tl.float32)
+        row = tl.load(weight + o[:, None] * (M * D) + m * D + d[None, :], mask=(o < MAPS)[:, None] & inside[None, :], other=0).to(tl.float32)
         dot += tl.sum(x[:, None, :] * row[None, :, :], axis=2)
     tl.store(dots + (part.to(tl.int64) * T + t[:, None]) * ROWS + o[None, :], dot, mask=(t < T)[:, None])
     tl.store(squares + part.to(tl.int64) * T + t, square, mask=t < T)
@@ -36,15 +36,15 @@ def mix_parts(
 
 def parts(streams_TMD: Any, norm_I: Any, weight_OI: Any) -> tuple[Any, Any, int]:
     """dots [M · splits, T, rows], squares [M · splits, T], and splits, a power of two; rows are those of the weight, padded to one."""
-    (T, M, D), O = streams_TMD.shape, weight_OI.shape[0]  # noqa: E741
+    (T, M, D), maps = streams_TMD.shape, weight_OI.shape[0]
     blocks = triton.cdiv(T, TOKENS)
     splits = 1 << max(0, min(8, D // BLOCK, PROGRAMS // (blocks * M)).bit_length() - 1)
-    rows = triton.next_power_of_2(O)
+    rows = triton.next_power_of_2(maps)
     dots = torch.empty((M * splits, T, rows), dtype=torch.float32, device=streams_TMD.device)
     squares = torch.empty((M * splits, T), dtype=torch.float32, device=streams_TMD.device)
     chunk = triton.cdiv(triton.cdiv(D, splits), BLOCK) * BLOCK
     mix_parts[(blocks, M * splits)](
-        streams_TMD, norm_I, weight_OI, dots, squares, T, M, D, O, streams_TMD.stride(0), streams_TMD.stride(1), chunk, splits, TOKENS=TOKENS,
+        streams_TMD, norm_I, weight_OI, dots, squares, T, M, D, maps, streams_TMD.stride(0), streams_TMD.stride(1), chunk, splits, TOKENS=TOKENS,
         ROWS=rows, BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
     return dots, squares, splits
