@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.tiles.mixed import parts, summed, tile, unsplit
+from day0.kernels.tiles.mixed import parts, summed, tile
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
 from day0.spec.ops import Impl, Site
@@ -13,45 +13,55 @@ TOKENS = 16  # of a program that balances their mixes
 
 
 @triton.jit
-def balance(
-    dots, squares, base, scale, factors, T, width, parts, iterations, floor, eps, M: tl.constexpr, ROWS: tl.constexpr, TOKENS: tl.constexpr
-):  # fmt: skip
-    """factors [T, M + M · M]: post, then comb by Sinkhorn's iterations, as `day0/ops/hyper_expand.py` has them."""
-    t = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)).to(tl.int64)
-    m, pair = tl.arange(0, M), tl.arange(0, M * M)
-    place, inside = t[:, None] * (M + M * M), (t < T)[:, None]
-    dot, square = summed(dots, squares, t, T, m, 0, parts, ROWS)
-    length = tl.rsqrt(square / width + eps)
-    post = 2 * tl.sigmoid(dot * length * tl.load(scale).to(tl.float32) + tl.load(base + m).to(tl.float32)[None, :])
-    tl.store(factors + place + m[None, :], post, mask=inside)
-    dot, _ = summed(dots, squares, t, T, M + pair, 0, parts, ROWS)
-    said = dot * length * tl.load(scale + 1).to(tl.float32) + tl.load(base + M + pair).to(tl.float32)[None, :]
-    logits = tl.reshape(said, (TOKENS, M, M))
-    comb = tl.exp(logits - tl.max(logits, axis=2, keep_dims=True))
-    comb = comb / tl.sum(comb, axis=2, keep_dims=True) + floor
-    comb = comb / (tl.sum(comb, axis=1, keep_dims=True) + floor)
+def doubly_stochastic(logits, valid, iterations, floor):
+    """Sinkhorn's iterations of [tokens, streams, streams], as `day0/ops/hyper_expand.py` has them; zero where there is no stream."""
+    comb = tl.where(valid, tl.exp(logits - tl.max(tl.where(valid, logits, float("-inf")), axis=2, keep_dims=True)), 0)
+    comb = tl.where(valid, comb / tl.sum(comb, axis=2, keep_dims=True) + floor, 0)
+    comb = tl.where(valid, comb / (tl.sum(comb, axis=1, keep_dims=True) + floor), 0)
     for _ in range(iterations - 1):
-        comb = comb / (tl.sum(comb, axis=2, keep_dims=True) + floor)
-        comb = comb / (tl.sum(comb, axis=1, keep_dims=True) + floor)
-    tl.store(factors + place + M + pair[None, :], tl.reshape(comb, (TOKENS, M * M)), mask=inside)
+        comb = tl.where(valid, comb / (tl.sum(comb, axis=2, keep_dims=True) + floor), 0)
+        comb = tl.where(valid, comb / (tl.sum(comb, axis=1, keep_dims=True) + floor), 0)
+    return comb
+
+
+@triton.jit
+def balance(
+    dots, squares, base, scale, factors, T, M, width, parts, iterations, floor, eps, ROWS: tl.constexpr, STREAMS: tl.constexpr,
+    TOKENS: tl.constexpr,
+):  # fmt: skip
+    """factors [T, M + M · M]: post, then comb."""
+    t = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)).to(tl.int64)
+    m, pair = tl.arange(0, STREAMS), tl.arange(0, STREAMS * STREAMS)
+    place, known = t[:, None] * (M + M * M), (t < T)[:, None]
+    dot, square = summed(dots, squares, t, T, tl.minimum(m, M - 1), 0, parts, ROWS)
+    length = tl.rsqrt(square / width + eps)
+    post = 2 * tl.sigmoid(dot * length * tl.load(scale).to(tl.float32) + tl.load(base + m, mask=m < M, other=0).to(tl.float32)[None, :])
+    tl.store(factors + place + m[None, :], post, mask=known & (m < M)[None, :])
+    real = (pair // STREAMS < M) & (pair % STREAMS < M)
+    at = tl.where(real, M + pair // STREAMS * M + pair % STREAMS, 0)
+    dot, _ = summed(dots, squares, t, T, at, 0, parts, ROWS)
+    said = dot * length * tl.load(scale + 1).to(tl.float32) + tl.load(base + at).to(tl.float32)[None, :]
+    valid = tl.reshape(tl.broadcast_to(real[None, :], (TOKENS, STREAMS * STREAMS)), (TOKENS, STREAMS, STREAMS))
+    comb = doubly_stochastic(tl.reshape(said, (TOKENS, STREAMS, STREAMS)), valid, iterations, floor)
+    tl.store(factors + place + at[None, :], tl.reshape(comb, (TOKENS, STREAMS * STREAMS)), mask=known & real[None, :])
 
 
 @triton.jit
 def spread(
-    streams, y, factors, out, T, D, stream_t, stream_m, y_t, M: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr
+    streams, y, factors, out, T, M, D, stream_t, stream_m, y_t, STREAMS: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     t = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)).to(tl.int64)
-    n = tl.arange(0, M)
+    n = tl.arange(0, STREAMS)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside, known = (t < T)[:, None] & (d < D)[None, :], (t < T)[:, None]
+    inside, known = (t < T)[:, None] & (d < D)[None, :], (t < T)[:, None] & (n < M)[None, :]
     row = factors + t[:, None] * (M + M * M) + n[None, :]
     added = tl.load(y + t[:, None] * y_t + d[None, :], mask=inside, other=0).to(tl.float32)
     mixed = tl.load(row, mask=known, other=0)[:, :, None] * added[:, None, :]
-    for m in tl.static_range(M):
+    for m in range(M):
         x = tl.load(streams + t[:, None] * stream_t + m * stream_m + d[None, :], mask=inside, other=0).to(tl.float32)
         mixed += tl.load(row + M + m * M, mask=known, other=0)[:, :, None] * x[:, None, :]
     place = (t[:, None, None] * M + n[None, :, None]) * D + d[None, None, :]
-    tl.store(out + place, mixed.to(out.dtype.element_ty), mask=inside[:, None, :])
+    tl.store(out + place, mixed.to(out.dtype.element_ty), mask=inside[:, None, :] & (n < M)[None, :, None])
 
 
 def launch(
@@ -61,20 +71,20 @@ def launch(
     T, M, D = streams.shape
     dots, squares, _ = parts(streams, None, weight_OX.contiguous())
     factors = torch.empty((T, M + M * M), dtype=torch.float32, device=streams.device)
+    held = tile(M, D)
     balance[(triton.cdiv(T, TOKENS),)](
-        dots, squares, base_O, scale, factors, T, M * D, len(dots), iterations, floor, eps, M=M, ROWS=dots.shape[2], TOKENS=TOKENS,
-        num_warps=1,
+        dots, squares, base_O, scale, factors, T, M, M * D, len(dots), iterations, floor, eps, ROWS=dots.shape[2], STREAMS=held["STREAMS"],
+        TOKENS=TOKENS, num_warps=1,
     )  # fmt: skip
     out = torch.empty((T, M, D), dtype=streams.dtype, device=streams.device)
-    tokens, block = tile(D, M)
-    spread[(triton.cdiv(T, tokens), triton.cdiv(D, block))](
-        streams, y, factors, out, T, D, streams.stride(0), streams.stride(1), y.stride(0), M=M, TOKENS=tokens, BLOCK=block, num_warps=4
+    spread[(triton.cdiv(T, held["TOKENS"]), triton.cdiv(D, held["BLOCK"]))](
+        streams, y, factors, out, T, M, D, streams.stride(0), streams.stride(1), y.stride(0), **held, num_warps=4
     )  # fmt: skip
     return out
 
 
 def refuses(site: Site, machine: Any) -> str | None:
-    return unlaunchable(site, machine) or unsplit(site.M)
+    return unlaunchable(site, machine)
 
 
 IMPL = Impl(op="hyper_expand", provider="triton", fn=launch, refuses=refuses, status="compiled")

@@ -50,14 +50,9 @@ def parts(streams_TMD: Any, norm_I: Any, weight_OI: Any) -> tuple[Any, Any, int]
     return dots, squares, splits
 
 
-def unsplit(M: int) -> str | None:
-    """Why kernels of streams cannot run; None when they can."""
-    return None if M & (M - 1) == 0 else f"{M} streams are no power of two"
-
-
 @triton.jit
 def summed(dots, squares, t, T, at, first, last, ROWS: tl.constexpr):
-    """Sums of parts first to last of tokens t [A]: of dots at rows `at` [B], as [A, B], and of squares, as [A, 1]."""
+    """Sums over the parts from `first` to before `last`, for tokens t [A]: of dots at rows `at` [B], as [A, B], and of squares, as [A, 1]."""
     inside = (t < T)[:, None]
     dot = tl.zeros((t.shape[0], at.shape[0]), dtype=tl.float32)
     square = tl.zeros((t.shape[0], 1), dtype=tl.float32)
@@ -68,7 +63,7 @@ def summed(dots, squares, t, T, at, first, last, ROWS: tl.constexpr):
     return dot, square
 
 
-def tile(D: int, M: int) -> tuple[int, int]:
-    """Tokens and columns of a program that holds them of every stream."""
-    block = min(512, triton.next_power_of_2(D))
-    return max(1, 2048 // (block * M)), block
+def tile(M: int, D: int) -> dict[str, int]:
+    """Streams, tokens and columns of a program that holds the columns of every stream."""
+    streams, block = triton.next_power_of_2(M), min(512, triton.next_power_of_2(D))
+    return {"STREAMS": streams, "TOKENS": max(1, 2048 // (block * streams)), "BLOCK": block}
