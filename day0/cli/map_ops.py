@@ -50,7 +50,8 @@ def command(
     console.show(report, view.map_ops, json=json, yaml=yaml)
     for row in report.fallbacks:
         if row.status == "host fallback":
-            console.note(f"warning: {row.op} runs on the host, {row.calls} calls, {row.decode:.1%} of decode: {row.reason}")
+            price = f"{row.decode:.1%} of decode" + (f", at least {row.slower:.0f}× slower" if row.slower else "")
+            console.note(f"warning: {row.op} runs on the host, {row.calls} calls, {price}: {row.reason}")
     complete = report.verdict == "complete"
     if path is None:
         console.note(f"Not written: it is not about {plan.machine.name}. Next: day0 map-ops --target {target} --emulate")

@@ -47,12 +47,12 @@ def percent(share: float) -> str:
 
 def fallbacks(report: MapOpsReport) -> Table:
     """What nothing was made for here, with its price and what would mend it."""
-    right = ("calls", "prefill", "decode", "traffic", "or unpacked")
+    right = ("calls", "prefill", "decode", "slower", "or unpacked")
     made = table("fallback", "runs as", *right, "because", "remedy", right=right)
     for row in report.fallbacks:
         unpacked = f"+{size(row.unpacked)}" if row.unpacked else ""
-        worth = (str(row.calls), percent(row.prefill), percent(row.decode), f"{row.traffic:.1f}×", unpacked)
-        made.add_row(row.op, row.status, *worth, Text(row.reason), Text(row.remedy))
+        worth = (str(row.calls), percent(row.prefill), percent(row.decode), f"{row.slower:.1f}×" if row.slower else "?", unpacked)
+        made.add_row(row.op, row.status, *worth, Text(row.reason), Text("\n".join(filter(None, (row.remedy, row.instead)))))
     for kernel in report.vendors:
         made.add_row(kernel.op, "", "", "", "", "", "", Text(f"{kernel.library} has it: {kernel.serves}"), Text(kernel.source))
     return made

@@ -43,7 +43,7 @@ def map_ops(
     card = rates(machine, choose.target, planned=target is None)
     totals = shared(rows, card)
     glue = list(between(release.model, plan.workload.dtype, choose.target))
-    fell = fallbacks(rows)
+    fell = fallbacks(rows, choose.asks, choose.target, replace(machine, card=card))
     missing = list(dict.fromkeys(lacks(rows, glue, fell if strict else [], choose)))
     return MapOpsReport(
         verdict="incomplete" if missing else "complete",

@@ -89,7 +89,13 @@ class FallbackRow(Strict):
     decode: float = Field(description="share of decode, by `basis`, 0 to 1")
     traffic: float = Field(description="bytes as mapped for each byte that it would move at the least")
     unpacked: float = Field(description="bytes more that the weights would take in memory if they were kept decoded")
+    slower: float | None = Field(
+        description="times that the call takes at the least, of its least time: by bytes as mapped, over the link where the host runs it; "
+        "null where no figure is trusted"
+    )
     reason: str = Field(description="the last refusal")
+    instead: str = Field("", description="another operator that gives the same, and when")
+    composed: list[str] = Field(default_factory=list, description="torch operators that the target lacks, in words of others that it has")
     remedy: str = Field(description="command that drafts what is missing")
 
 
