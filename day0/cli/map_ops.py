@@ -47,10 +47,9 @@ def command(
     if emulate and manifest is None:
         raise Day0Error("--emulate needs a target with a manifest", hint="day0 map-ops --target NAME --emulate")
     chain = Chain.find(reports, model, find_machine(machine).name if machine else None)
-    inspected, plan = chain.read(InspectReport), chain.read(PlanMemoryReport)
-    report = map_ops(inspected, plan, plan.machine.machine(), manifest, emulate=emulate, strict=strict)
-    written = manifest is None or emulate
-    path = chain.write(report) if written else None
+    plan = chain.read(PlanMemoryReport)
+    report = map_ops(chain.read(InspectReport), plan, plan.machine.machine(), manifest, emulate=emulate, strict=strict)
+    path = chain.write(report) if manifest is None or emulate else None
     console.show(report, view.map_ops, json=json, yaml=yaml)
     for row in report.fallbacks:
         if row.status == "host fallback":
