@@ -109,6 +109,11 @@ class Engine:
         """Share of state pages in use."""
         return self.state.usage
 
+    @property
+    def read(self) -> int:
+        """Bytes of weights taken from files since the start."""
+        return self.forward.weights.read
+
     def account(self) -> dict[str, int]:
         """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
         tokens, outputs, context = self._largest
