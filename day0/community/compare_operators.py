@@ -12,6 +12,7 @@ from torch import Tensor
 from day0.community.bench import Bench, draw
 from day0.community.reach import borders, reach
 from day0.community.statistics import Tally, dtype_name
+from day0.community.wide import widened
 from day0.engine.packed import Group, Packed
 from day0.engine.probe import Call
 from day0.engine.release import Release
@@ -128,7 +129,7 @@ class _Judge:
         arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
         chosen = _chosen(call.result)
         width = torch.float64 if chosen is None else None
-        wide = {name: _widened(value, width) for name, value in arguments.items()}
+        wide = {name: widened(value, width) for name, value in arguments.items()}
         right = op.reference(**wide)
         self._clamp(call, op.reference, wide, right)
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
@@ -189,27 +190,6 @@ def _chosen(result: Any) -> Any:
     """The whole numbers in a result; None where there are none."""
     results = result if isinstance(result, tuple) else (result,)
     return next((tensor for tensor in results if not tensor.is_floating_point()), None)
-
-
-class _WideBank:
-    """Experts in float64, one at a time."""
-
-    def __init__(self, bank: Any) -> None:
-        self._bank = bank
-
-    def __getitem__(self, e: int) -> Tensor:
-        return _widened(self._bank.expert(e) if isinstance(self._bank, Packed) else self._bank[e], torch.float64)
-
-
-def _widened(value: Any, width: torch.dtype | None) -> Any:
-    """Arguments for the reference: packed weights decoded, floating-point tensors in `width` (None: as they are)."""
-    if isinstance(value, Group | tuple):
-        return tuple(_widened(member, width) for member in value)
-    if isinstance(value, Packed) and not value.bank:
-        value = value.decode(torch.empty(value.shape, dtype=value.dtype))
-    if isinstance(value, Packed) or (isinstance(value, Tensor) and value.dim() == 3 and width and value.numel() > 1 << 24):
-        return _WideBank(value)
-    return value.to(width) if isinstance(value, Tensor) and value.is_floating_point() and width else value
 
 
 def _sizes(arguments: dict[str, Any]) -> str:
