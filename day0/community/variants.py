@@ -14,7 +14,7 @@ from torch import Tensor
 from day0.community.passing import Passing, differing, sums
 from day0.community.wide import widened
 from day0.engine.probe import Call
-from day0.spec.activation import Activation
+from day0.spec.activation import Activation, Kind
 from day0.spec.registry import ops
 
 Arguments = dict[str, Any]
@@ -80,8 +80,10 @@ def _activations(own: Activation, numbers: list[float]) -> Iterator[tuple[str, A
     for field in ("limit", "alpha", "offset", "beta", "linear_beta"):
         for number in tried:
             if number != getattr(own, field) and (number > 0 or field == "offset"):
-                yield f"{field} {number:g}", replace(own, **{field: number})
-    for kind in ("silu", "gelu", "gelu_tanh"):
+                changed: dict[str, Any] = {field: number}
+                yield f"{field} {number:g}", replace(own, **changed)
+    kinds: tuple[Kind, ...] = ("silu", "gelu", "gelu_tanh")
+    for kind in kinds:
         if kind != own.kind:
             yield kind, replace(own, kind=kind)
 
@@ -119,7 +121,8 @@ def _dealt(given: Arguments, gate: str, up: str, deal: Deal) -> Arguments:
     biases = given.get("biases")
     if biases is None or biases[0] is None:
         return changed
-    return changed | {"biases": (_Dealt(*biases[:2], deal, 0), _Dealt(*biases[:2], deal, 1), biases[2])}
+    dealt = (_Dealt(biases[0], biases[1], deal, half) for half in (0, 1))
+    return changed | {"biases": (*dealt, biases[2])}
 
 
 class _Dealt:

@@ -119,10 +119,8 @@ class Engine:
         tokens, outputs, context = self._largest
         dtype = self.plan.workload.dtype
         peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
-        found = {
-            "weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace,
-            "activations": sum(peak.values()),
-        }  # fmt: skip
+        held = {"weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace}
+        found = held | {"activations": sum(peak.values())}
         vision = self.forward.vision
         if vision is not None:
             encoding = transient.encoding(vision.encoder, dtype, vision.largest)

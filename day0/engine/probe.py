@@ -17,6 +17,7 @@ from day0.engine.model import frequencies, turn
 from day0.engine.on_demand import OnDemand, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
+from day0.engine.rounded import Keep, Rounded
 from day0.engine.state import Sequence as StateSequence
 from day0.engine.state import State
 from day0.engine.watch import emulation
@@ -81,6 +82,7 @@ class Probe:
         self._forced_TK: Tensor | None = None
         self._forced_reads: Tensor | None = None
         self._reads: list[Tensor] = []
+        self.keep: Keep | None = None  # what is left of state that is written; None: all
         self._chosen: dict[int | None, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
@@ -135,7 +137,9 @@ class Probe:
         self._judge, self._routes, self._reads = judge, [], []
         state = self._state(index, len(hidden_TD))
         bound = self._bound(index)
-        run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
+        own = state.layer(index)
+        kept: Any = own if self.keep is None else Rounded(own, self.keep)
+        run = BoundLayer(self.release.model.layers[index], bound, kept)
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
         streams, parts, positions = [], [], []

@@ -26,6 +26,8 @@ def validate(report: ValidateReport) -> RenderableType:
         Text() if report.layer_errors else None,
         layers(report) if report.layer_errors else None,
         *(part for title, series in profiles(report).items() for part in (Text(), plot(series, f"relative error, {title}"))),
+        Text() if report.switches else None,
+        switches(report) if report.switches else None,
         Text() if report.logits else None,
         logits(report) if report.logits else None,
     )
@@ -90,6 +92,15 @@ def profiles(report: ValidateReport) -> dict[str, dict[str, dict[int, float]]]:
             points = found.setdefault(title, {}).setdefault(row.dtype, {})
             points[row.layer] = max(points.get(row.layer, 0.0), row.errors.ours)
     return {title: series for title, series in found.items() if len(report.layers) > 1}
+
+
+def switches(report: ValidateReport) -> Table:
+    """What features change."""
+    made = table("switched on", "divergence in all layers", "layers that do not bear it", "in these", "in all others")
+    for row in report.switches:
+        named = ", ".join(map(str, row.layers)) or "none"
+        made.add_row(row.feature, f"{row.all:.1e}", named, f"{row.alone:.1e}" if row.layers else "", f"{row.rest:.1e}" if row.layers else "")
+    return made
 
 
 def logits(report: ValidateReport) -> Table:

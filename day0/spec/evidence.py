@@ -216,6 +216,24 @@ class ModelEvidence(Evidence):
 
 
 @record
+class SwitchEvidence(Evidence):
+    """What a feature changes that is turned on in some layers, against the model without it."""
+
+    feature: str  #: "kv-int8"
+    layers: tuple[int, ...]  #: the fewest that were found to change too much, alone or together; () where all of them do not
+    tokens: int  #: of the sequence
+    all: float  #: mean Kullback-Leibler divergence with it in every layer, nats a token
+    alone: float  #: with it in `layers` alone
+    rest: float  #: with it in all others
+    limit: float  #: above which it is too much
+
+    @property
+    def subject(self) -> str:
+        where = f"layer{'s' * (len(self.layers) > 1)} {', '.join(map(str, self.layers))}" if self.layers else "every layer"
+        return f"{self.feature} in {where}"
+
+
+@record
 class ServiceEvidence(Evidence):
     """One answer of the service, next to what the engine says to the same prompt by itself."""
 

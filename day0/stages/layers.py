@@ -11,6 +11,7 @@ from day0.community.bench import Bench, draw
 from day0.community.compare_layers import compare_layer, compare_rotary
 from day0.community.descend import descend
 from day0.community.statistics import dtype_name
+from day0.community.switch import Feature
 from day0.spec.evidence import CallEvidence, Evidence, LayerEvidence, Rung
 from day0.spec.progress import Progress
 from day0.stages.journal import Journal
@@ -32,6 +33,7 @@ class Task:
     progress: Progress
     journal: Journal  #: what an earlier run measured
     opening: Callable[[], Planned]  #: the model as it is served
+    switch: Feature | None = None  #: what is turned on layer by layer on the rung "model"
 
 
 def compare_all(task: Task) -> Iterator[Evidence]:

@@ -24,6 +24,7 @@ from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
 from day0.community.reach import reach
 from day0.community.skeleton import NoReference
+from day0.community.switch import Feature, compare_switched
 from day0.engine.heap import return_freed_memory
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
@@ -58,11 +59,13 @@ def validate(
     inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
     dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
     only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None, budget: float | None = None,
+    switch: Feature | None = None,
 ) -> ValidateReport:  # fmt: skip
     """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states.
 
     `only`: rungs that are climbed, instead of all up to `until`. `against`: name of another reference than transformers, and what opens it.
     `journal`: folder in which what is measured is kept until the report is made, for a run that goes on after this one was stopped.
+    `switch`: a feature to turn on layer by layer on the rung "model", to find the layers that do not bear it.
     `budget`: minutes after which nothing new is begun; what was not measured is named, and the journal is left for a run that goes on.
     """
     limit = Budget(budget, progress)
@@ -79,7 +82,7 @@ def validate(
     bench = Bench(release, maps, against[1] if against else None)
     task = Task(
         bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=limit, journal=kept,
-        opening=partial(planned, plan, mapped),
+        opening=partial(planned, plan, mapped), switch=switch,
     )  # fmt: skip
     return_freed_memory()
     verdict, evidence = _judge(task)
@@ -135,7 +138,7 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         "weights": lambda: _weights(task, everything),
         "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn, task.journal.evidence),
         "layers": lambda: compare_all(task),
-        "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
+        "model": lambda: _model(task) if everything and not drawn else iter(()),
         "service": lambda: _service(task),
     }
     if not {"layers", "model"}.isdisjoint(task.rungs):
@@ -155,6 +158,13 @@ def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
         task.progress("weights as held", index, task.layers[-1] + 1)
         yield from task.journal.evidence(f"held {index}", partial(compare_held, task.bench.probes[torch.float32], [index]))
     task.progress("weights as held", task.layers[-1] + 1, task.layers[-1] + 1)
+
+
+def _model(task: Task) -> Iterator[Evidence]:
+    """Logits; then what a feature changes in them."""
+    yield from compare_model(task.bench, task.ids, task.progress)
+    if task.switch:
+        yield compare_switched(task.bench, task.switch, task.ids, progress=task.progress, memo=task.journal.value)
 
 
 def _service(task: Task) -> Iterator[Evidence]:
