@@ -92,9 +92,7 @@ def validate(
         verdict=verdict.answer(rungs[-1] in COMPARED, whole=not limit.spent), first_divergence=verdict.first(release.model), model=release.name,
         reference=against[0] if against else f"transformers {library.__version__}" if library else "none",
         dtype=own, layers=chosen, until=rungs[-1], inputs=inputs, tokens=len(ids), budget=budget,
-        rungs=verdict.rungs,
-        findings=verdict.findings(),
-        **rows(evidence),
+        rungs=verdict.rungs, findings=verdict.findings(), **rows(evidence),
     )  # fmt: skip
 
 
