@@ -18,8 +18,8 @@ from day0.engine.on_demand import OnDemand, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.rounded import Keep, Rounded
-from day0.engine.state import Sequence as StateSequence
 from day0.engine.state import LayerState, State
+from day0.engine.state import Sequence as StateSequence
 from day0.engine.watch import emulation
 from day0.engine.weights import load
 from day0.ops.route import weigh

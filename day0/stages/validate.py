@@ -18,13 +18,12 @@ import day0
 from day0.checkpoint.source import here
 from day0.community.bench import Bench, Opens
 from day0.community.compare_held import compare_held
-from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
 from day0.community.reach import reach
 from day0.community.skeleton import NoReference
-from day0.community.switch import Feature, compare_switched
+from day0.community.switch import Feature
 from day0.engine.heap import return_freed_memory
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
@@ -43,6 +42,7 @@ from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
 from day0.stages.opening import planned
 from day0.stages.verdict import Verdict
+from day0.stages.whole import compare_whole
 
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
 COMPARED = ("layers", "model", "service")  # rungs that tell whether the model is right
@@ -136,7 +136,7 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         "weights": lambda: _weights(task, everything),
         "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn, task.journal.evidence),
         "layers": lambda: compare_all(task),
-        "model": lambda: _model(task) if everything and not drawn else iter(()),
+        "model": lambda: compare_whole(task) if everything and not drawn else iter(()),
         "service": lambda: _service(task),
     }
     if not {"layers", "model"}.isdisjoint(task.rungs):
@@ -158,19 +158,12 @@ def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
     task.progress("weights as held", task.layers[-1] + 1, task.layers[-1] + 1)
 
 
-def _model(task: Task) -> Iterator[Evidence]:
-    """Logits; then what a feature changes in them."""
-    yield from compare_model(task.bench, task.ids, task.progress)
-    if task.switch:
-        yield compare_switched(task.bench, task.switch, task.ids, progress=task.progress, memo=task.journal.value)
-
-
 def _service(task: Task) -> Iterator[Evidence]:
     """Answers over HTTP, where this machine can serve the model."""
     try:
         from day0.stages.service import compare_service
 
-        yield from compare_service(task.opening(), task.ids, task.progress)
+        yield from compare_service(task.opening(), task.ids, task.progress, task.journal.value)
     except (Day0Error, ModuleNotFoundError) as error:
         yield Uncompared(layer=None, part="service", rung="service", what="answers over HTTP", why=str(error))
 
