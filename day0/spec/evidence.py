@@ -35,6 +35,8 @@ class Errors:
     ratio: float = 0.0  #: ours to the larger of reference and budget
     row_ratio: float = 0.0  #: the same of the worst row
     row: int = 0  #: that row
+    null: float = 0.0  #: what `ratio` would be of the reference in our type after a harmless change; 0 where none was made
+    null_row: float = 0.0  #: what `row_ratio` would be
     reference_row: float = 0.0  #: error of the reference in its own worst row, to its error as a whole: how uneven rows are by nature
     bias: float = 0.0  #: mean error towards larger magnitude, in unit roundoffs of the type; 0 when rounding is fair
     bias_error: float = 0.0  #: standard error of that mean

@@ -60,7 +60,7 @@ def _heard(opening: Planned, prompts: Sequence[list[int]], progress: Progress) -
             heard["alone"] = [_ask(serving, prompt) for prompt in prompts]
             progress("service", 2, 3)
             with ThreadPoolExecutor(COPIES * len(prompts)) as clients:
-                heard["under load"] = list(clients.map(lambda prompt: _ask(serving, prompt), prompts * COPIES))
+                heard["under load"] = list(clients.map(lambda prompt: _ask(serving, prompt), [*prompts] * COPIES))
         finally:
             serving.stop()
 

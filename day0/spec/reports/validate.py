@@ -49,6 +49,8 @@ class ErrorsRow(Strict):
     budget: float = Field(description="error that rounding alone explains")
     ratio: float = Field(description="our error to the larger of the reference's and the budget")
     row_ratio: float = Field(description="the same of the worst row (token)")
+    null: float = Field(description="what the ratio is of the reference in our type after a harmless change; 0 where none was made")
+    null_row: float = Field(description="the same of the worst row")
     row: int = Field(description="the worst row")
     reference_row: float = Field(description="error of the reference in its own worst row, to its error as a whole")
     bias: float = Field(description="mean error towards larger magnitude, in unit roundoffs of the type")
