@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from day0.checkpoint.banks import Folded, Rows, fold
-from day0.checkpoint.columns import EXACT, ZEROS, Alike, classes, expert
+from day0.checkpoint.columns import EXACT, Alike, Integers, alike, expert
 from day0.spec.format import TensorHeader
 from day0.spec.lazy import numpy as np
 
 BATCH = 8 << 20  # bytes of text that are read together
-LONGEST = 4096  # bytes of an entry
-FEW = 1000  # kinds of entries that are worth a look each
+NEAR = 4096  # bytes in which the map starts
 BEFORE = re.compile(rb'\s*\{[^\[\]]*?"weight_map"\s*:\s*\{\s*"')
 BETWEEN = re.compile(rb'",\s*"')
 AFTER = re.compile(rb'"\s*\}\s*\}\s*')
@@ -55,7 +54,7 @@ class Directory(Mapping[str, str]):
 
 def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
     """(the map, the rest of the index); None where the text is not plain: whoever asks then parses it as JSON."""
-    start, last = BEFORE.match(text[:LONGEST]), text.rfind(b'"')
+    start, last = BEFORE.match(text[:NEAR]), text.rfind(b'"')
     if not start or last < start.end() or not AFTER.fullmatch(text, last) or b"\\" in text or not text.isascii():
         return None
     try:
@@ -64,21 +63,32 @@ def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
         return None
     between = BETWEEN.search(text, start.end(), last)
     reader = _Reader()
-    for entries, skeletons in _cut(text, start.end(), last, between[0] if between else b'","'):
-        if not reader.add(entries, skeletons):
+    for part in _parts(text, start.end(), last, between[0] if between else b'","'):
+        if not reader.add(*part):
             return None
     found = reader.directory()
     return (found, rest) if found and rest.get("weight_map") == {} else None
 
 
-def _cut(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """(entries without their outer quotation marks, the same with zeros for digits), some at a time."""
+def _parts(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(some of the map without its outer quotation marks, what parts its entries)"""
     while start < last:
         stop = text.find(between, min(start + BATCH, last), last)
         stop = stop if stop >= 0 else last
-        part = text[start:stop]
-        yield part.split(between), part.translate(ZEROS).split(between)
+        yield text[start:stop], between
         start = stop + len(between)
+
+
+def _cut(part: bytes, between: bytes) -> tuple[Integers, Integers] | None:
+    """(where entries start, where they stop), each `name": "file`; None where it is not so."""
+    characters = np.frombuffer(part, np.uint8)
+    marks = np.flatnonzero(characters == 34)
+    if len(marks) % 4 != 2:
+        return None
+    stops, starts = marks[2::4], marks[3::4] + 1
+    if (starts - stops != len(between)).any() or any((characters[stops + i] != byte).any() for i, byte in enumerate(between)):
+        return None
+    return np.append(0, starts), np.append(stops, len(part))
 
 
 class _Reader:
@@ -87,12 +97,11 @@ class _Reader:
         self.singles: list[tuple[str, str]] = []
         self.rows: list[Rows] = []
 
-    def add(self, entries: list[bytes], skeletons: list[bytes]) -> bool:
-        """Whether all of them could be read."""
-        if max(map(len, entries)) > LONGEST:
-            return False
-        groups = classes(skeletons)
-        return len(groups) < max(FEW, len(entries) // 4) and all(self._look(Alike(entries, places)) for places in groups)
+    def add(self, part: bytes, between: bytes) -> bool:
+        """Whether all entries of a part could be read."""
+        cut = _cut(part, between)
+        groups = alike(part, *cut) if cut else None
+        return groups is not None and all(map(self._look, groups))
 
     def _look(self, alike: Alike) -> bool:
         match = ENTRY.fullmatch(alike.sample)
