@@ -77,12 +77,15 @@ class Alike:
 
 
 def alike(text: bytes, starts: Integers, stops: Integers) -> list[Alike] | None:
-    """All entries of a text of ASCII, those together that differ in digits alone; None where they hardly repeat one another."""
+    """All entries of a text of ASCII, those together that differ in digits alone; None where they hardly repeat one another.
+
+    The text goes on for `WORD` bytes behind the last of them.
+    """
     lengths = stops - starts
     if not len(starts) or lengths.min() < 1 or lengths.max() > LONGEST:
         return None
-    order = np.argsort(lengths, kind="stable")
-    characters, found = np.frombuffer(text + bytes(WORD), np.uint8), list[Alike]()
+    order = np.argsort(lengths.astype(np.uint16), kind="stable")
+    characters, found = np.frombuffer(text, np.uint8), list[Alike]()
     powers = np.cumprod(np.full(-(-int(lengths.max()) // WORD), ODD, np.uint64))
     for places in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
         length = int(lengths[places[0]])

@@ -3,7 +3,8 @@
 import builtins
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from day0.checkpoint.source import Source, whole
@@ -92,13 +93,14 @@ class Config:
 
     def unread(self) -> tuple[builtins.str, ...]:
         """Dotted keys that nobody read; a nested object that nobody opened counts once."""
-        return tuple(self._unread(self.data, self.prefix))
+        opened = {prefix for read in self.read_keys if "." in read for prefix in accumulate(read.split(".")[:-1], "{}.{}".format)}
+        return tuple(self._unread(self.data, self.prefix, opened))
 
-    def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str) -> Iterator[builtins.str]:
+    def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str, opened: Set[builtins.str]) -> Iterator[builtins.str]:
         for key, value in data.items():
             name = prefix + key
-            if isinstance(value, dict) and any(read.startswith(name + ".") for read in self.read_keys):
-                yield from self._unread(value, name + ".")
+            if isinstance(value, dict) and name in opened:
+                yield from self._unread(value, name + ".", opened)
             elif name not in self.read_keys:
                 yield name
 

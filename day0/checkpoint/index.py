@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
@@ -41,7 +42,9 @@ def read_index(source: Source, ledger: Ledger) -> Index | None:
         text = whole(source, NAME, LIMIT)
         if text is None:
             return None
-        weight_map, data = directory.read(text) or _parsed(text)
+        with ThreadPoolExecutor(1) as pool:
+            digest = pool.submit(sha256, text)
+            weight_map, data = directory.read(text) or _parsed(text)
         files = weight_map.files if isinstance(weight_map, Directory) else sorted(set(weight_map.values()))
         if not all(_inside(file) for file in files):
             raise ValueError("weight_map names a file outside the folder")
@@ -52,7 +55,7 @@ def read_index(source: Source, ledger: Ledger) -> Index | None:
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     total = total if type(total) is int else None
-    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=sha256(text).hexdigest(), bytes=len(text))
+    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=digest.result().hexdigest(), bytes=len(text))
 
 
 def _parsed(text: bytes) -> tuple[Mapping[str, str], dict[str, Any]]:

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from day0.checkpoint.banks import Rows
-from day0.checkpoint.columns import Alike, Integers, Span, alike, expert
+from day0.checkpoint.columns import WORD, Alike, Integers, Span, alike, expert
 from day0.checkpoint.headers import Head, Shard, bytes_of, read_head
 from day0.checkpoint.source import Source
 from day0.spec.format import TensorHeader
 from day0.spec.lazy import numpy as np
 
-BATCH = 8 << 20  # bytes of headers that are read together
+BATCH = 4 << 20  # bytes of headers that are read together
 AHEAD = 16  # heads that are read before they are looked at
 NEAR = 4096  # bytes in which the first two entries tell how entries are parted
-ENTRY = re.compile(rb'([^"]*)" *: *\{ *"dtype" *: *"(\w+)" *, *"shape" *: *(\[[\d, ]*\]) *, *"data_offsets" *: *\[ *(\d+) *, *(\d+) *\] *')
+ENTRY = re.compile(rb'([^"]*)" *: *\{ *"dtype" *: *"(\w+)" *, *"shape" *: *(\[[\d, ]*\]) *, *"data_offsets" *: *')
+OFFSETS = re.compile(rb"\[ *(\d+) *, *(\d+) *\] *")
 
 
 class Swept(NamedTuple):
@@ -52,7 +53,8 @@ class _Plain(NamedTuple):
     place: int  #: of the file
     head: Head
     starts: Integers  #: of the entries in the header
-    stops: Integers  #: of the entries in the header
+    middles: Integers  #: of each, where the offsets begin
+    stops: Integers  #: of each
 
 
 def sweep(source: Source | Path, files: tuple[str, ...]) -> Swept:
@@ -92,7 +94,11 @@ def _plain(place: int, head: Head) -> _Plain | None:
         if not _strings(raw[starts[0] : stops[0]]):
             return None
         starts, stops = starts[1:], stops[1:]
-    return _Plain(place, head, starts, stops) if len(starts) else None
+    middles = np.flatnonzero(np.frombuffer(raw, np.uint8) == ord("["))
+    middles = middles[np.searchsorted(middles, starts[:1].sum()) + 1 :: 2]
+    if not len(starts) or len(middles) != len(starts) or (middles < starts).any() or (middles > stops).any():
+        return None
+    return _Plain(place, head, starts, middles, stops)
 
 
 def _cut(raw: bytes) -> tuple[Integers, Integers]:
@@ -118,10 +124,17 @@ def _read(batch: list[_Plain], found: Swept) -> None:
     """Add what is sound in a batch of headers."""
     owner = np.repeat(np.arange(len(batch)), [len(one.starts) for one in batch])
     begin, end = np.full(len(owner), -1), np.full(len(owner), -1)
-    edges = np.cumsum([0, *(len(one.head.raw) for one in batch[:-1])])[owner]
-    starts, stops = (np.concatenate(parts) + edges for parts in ([one.starts for one in batch], [one.stops for one in batch]))
-    groups = alike(b"".join(one.head.raw for one in batch), starts, stops) or []
-    read = [some for group in groups for some in _look(group, begin, end)]
+    text, edges = b"".join([*(one.head.raw for one in batch), bytes(WORD)]), np.cumsum([0, *(len(one.head.raw) for one in batch[:-1])])[owner]
+    starts, middles, stops = (np.concatenate([one[place] for one in batch]) + edges for place in (2, 3, 4))
+    for group in alike(text, middles, stops) or ():
+        match = OFFSETS.fullmatch(group.sample)
+        if match and group.plain(match.span(1)) and group.plain(match.span(2)):
+            begin[group.places], end[group.places] = group.numbers(match.span(1)), group.numbers(match.span(2))
+    read = [some for group in alike(text, starts, middles) or () for some in _look(group, end - begin)]
+    known = np.zeros(len(owner), bool)
+    for some in read:
+        known[some.entries] = True
+    begin[~known] = -1
     sound = _sound(owner, begin, end, np.array([one.head.size - one.head.base for one in batch]))
     for head, count in ((one.head, len(one.starts)) for one, good in zip(batch, sound, strict=True) if good):
         found.shards[head.file] = Shard(
@@ -146,27 +159,20 @@ def _add(read: list[_Some], starts: Integers, places: Integers, files: dict[int,
             found.tensors.extend(TensorHeader(name, *kind, files[place], start, start + some.bytes) for place, start in spots)
 
 
-def _look(alike: Alike, begin: Integers, end: Integers) -> list[_Some]:
-    """Fills in where the tensors of the entries begin and end in the data; nothing when one may be untrue in itself."""
+def _look(alike: Alike, sizes: Integers) -> Iterator[_Some]:
+    """Those whose offsets in the data differ by as many bytes as their types and shapes say."""
     match = ENTRY.fullmatch(alike.sample)
     if not match or match[1] == b"__metadata__" or not match[1].decode().isprintable():
-        return []
-    if not alike.plain(match.span(4)) or not alike.plain(match.span(5)):
-        return []
+        return
     number = expert(match[1])
     number = number if number and alike.plain(number) else None
-    first, last = alike.numbers(match.span(4)), alike.numbers(match.span(5))
-    numbers, sizes = alike.numbers(number) if number else alike.places, last - first
-    kinds = []
-    for sample, members in alike.split(match.span(4), match.span(5), *([number] if number else [])):
+    numbers = alike.numbers(number) if number else alike.places
+    for sample, members in alike.split(*([number] if number else [])):
         one = ENTRY.fullmatch(sample)
         assert one, sample
-        shape, size = _kind(one[2], one[3])
-        if size is None or (sizes[members] != size).any():
-            return []
-        kinds.append(_Some(one[1], number, one[2].decode(), shape, size, alike.places[members], numbers[members]))
-    begin[alike.places], end[alike.places] = first, last
-    return kinds
+        (shape, size), entries = _kind(one[2], one[3]), alike.places[members]
+        if size is not None and (sizes[entries] == size).all():
+            yield _Some(one[1], number, one[2].decode(), shape, size, entries, numbers[members])
 
 
 @lru_cache(4096)
