@@ -77,7 +77,7 @@ class Alike:
 
 
 def alike(text: bytes, starts: Integers, stops: Integers) -> list[Alike] | None:
-    """All entries of a text of ASCII, those together that differ in digits alone; None where they hardly repeat one another.
+    """All entries of a text of ASCII in its order, those together that differ in digits alone; None where they hardly repeat one another.
 
     The text goes on for `WORD` bytes behind the last of them.
     """
@@ -100,7 +100,7 @@ def alike(text: bytes, starts: Integers, stops: Integers) -> list[Alike] | None:
         if len(found) + len(groups) >= max(FEW, len(starts) // 4) or any((words[group] != words[group[0]]).any() for group in groups):
             return None
         found.extend(Alike(places[group], rows[group], length) for group in groups)
-    return found
+    return sorted(found, key=lambda some: int(some.places[0]))
 
 
 def expert(name: bytes) -> Span | None:
