@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from day0.checkpoint.pointer import PULL, UNFETCHED, is_pointer
 from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 
@@ -34,7 +35,10 @@ class Config:
         except ValueError as error:
             raise Day0Error(builtins.str(error), path, hint="this is not a model configuration") from None
         if text is None:
-            raise Day0Error(f"there is no {file}", path, hint="is this the folder of a released model?")
+            cache = "give a folder below its snapshots/" if "snapshots" in source.names() else "is this the folder of a released model?"
+            raise Day0Error(f"there is no {file}", path, hint=cache)
+        if is_pointer(text):
+            raise Day0Error(UNFETCHED, path, hint=PULL)
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from day0.checkpoint.bytes import same
 from day0.checkpoint.directory import Directory
 from day0.checkpoint.headers import Opened, Shard
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.pointer import UNFETCHED, is_pointer
 from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 from day0.spec.format import TensorHeader
@@ -42,6 +43,8 @@ def read_index(source: Source, ledger: Ledger) -> Index | None:
         text = whole(source, NAME, LIMIT)
         if text is None:
             return None
+        if is_pointer(text):
+            raise ValueError(UNFETCHED)
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(sha256, text)
             weight_map, data = directory.read(text) or _parsed(text)
