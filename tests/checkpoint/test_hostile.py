@@ -13,6 +13,7 @@ from day0.checkpoint.headers import read_shard
 from day0.checkpoint.scheme import matcher
 from day0.stages.inspect import inspect
 from tests.checkpoint.shards import entries, write_header
+from tests.zoo import checkpoint
 
 relaxed = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PACKED = {"b.weight": ("F8_E4M3", [4, 4]), "b.weight_scale_inv": ("F32", [1, 1])}
@@ -142,3 +143,23 @@ def test_expressions_that_never_come_to_an_end(tmp_path: Path, expression: str, 
 def test_expressions_of_releases(expression: str, yes: str, no: str) -> None:
     """As llm-compressor writes them into `ignore`."""
     assert matcher(f"re:{expression}")(yes) and not matcher(f"re:{expression}")(no)
+
+
+@pytest.mark.parametrize("value", [10**9, 10**30])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("qwen4_exp", ["ngram_size", "heads_per_ngram", "ngram_vocab_size_base"]),
+        ("deepseek_v3", ["num_hidden_layers", "num_nextn_predict_layers"]),
+        ("longcat_flash", ["zero_expert_num"]), ("qwen3_vl_moe", ["head_dim", "num_attention_heads"]), ("minimax_text_01", ["num_attention_heads"]),
+    ],
+)  # fmt: skip
+def test_numbers_that_families_loop_over(tmp_path: Path, name: str, keys: list[str], value: int) -> None:
+    """They are refused, or do no harm; a loop over them would take minutes."""
+    config = json.loads((checkpoint(name) / "config.json").read_text())
+    for key in keys:
+        holder = next((inner for inner in (config, *config.values()) if isinstance(inner, dict) and key in inner), config)
+        write_text(tmp_path, "config.json", {**config, key: value} if holder is config else config | {
+            outer: {**inner, key: value} for outer, inner in config.items() if inner is holder
+        })  # fmt: skip
+        assert inspect(tmp_path).basis == "configuration", key
