@@ -1,0 +1,1 @@
+"""Functions in Triton's language that several kernels are made of."""
