@@ -17,7 +17,7 @@ from day0.spec.machine import Card, Machine
 from day0.spec.ops import PHASES, Site
 from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.profile import GB, TERA
-from day0.spec.registry import backends, kernels, ops, parts
+from day0.spec.registry import backends, formats, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
 from day0.spec.reports.map_ops import FALLBACKS, STEPS, BetweenRow, FallbackRow, MapOpsReport, Refusal, SiteRow, Step
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
@@ -139,11 +139,12 @@ def chosen(
 ) -> Iterator[tuple[Site, Choice, Work | None]]:
     """Each call completed with its place, its type, the format of its weights and the workload's sizes; who runs it and what it costs."""
     biases = {name for name, located in weights.items() if located.spec.role == "bias"}
+    packed = sum(located.spec.count for located in weights.values() if formats().get(located.format).packed)
     for call in calls:
         form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
         bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
         stored = stored_types(weights[name] for name in call.weights if name in weights)
-        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored}
+        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored, "packed": packed}
         dtype = call.options.get("precision", rank.load.dtype)
         site = replace(call, place=place, dtype=dtype, format=form, sizes=rank.sizes(call, weights), options=options)
         op = ops().load(call.op) if call.op in ops().names() else None
