@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.pieces.activate import activate
+from day0.kernels.tiles.activated import activated, constants
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
 from day0.spec.ops import Impl, Site
@@ -14,14 +14,12 @@ TILE = 1024  # elements of a program
 
 
 @triton.jit
-def elementwise(
-    x, y, T, F, stride, KIND: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def elementwise(x, y, T, F, stride, CHOSEN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = (row < T) & (at < F)
-    value = activate(tl.load(x + row * stride + at, mask=inside, other=0).to(tl.float32), KIND, ALPHA, BETA)
-    tl.store(y + row * F + at, value.to(y.dtype.element_ty), mask=inside)
+    value = tl.load(x + row * stride + at, mask=inside, other=0).to(tl.float32)
+    tl.store(y + row * F + at, activated(value, CHOSEN).to(y.dtype.element_ty), mask=inside)
 
 
 def launch(x_TF: Any, activation: Any) -> Any:
@@ -31,8 +29,7 @@ def launch(x_TF: Any, activation: Any) -> Any:
     block = min(TILE, triton.next_power_of_2(F))
     rows = TILE // block
     elementwise[(triton.cdiv(len(x), rows), triton.cdiv(F, block))](
-        x, y, len(x), F, x.stride(0), KIND=activation.kind, ALPHA=float(activation.alpha), BETA=float(activation.beta), ROWS=rows, BLOCK=block,
-        num_warps=warps(TILE),
+        x, y, len(x), F, x.stride(0), CHOSEN=constants(activation), ROWS=rows, BLOCK=block, num_warps=warps(TILE)
     )  # fmt: skip
     return y
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.pieces.activate import constants, gated
+from day0.kernels.tiles.activated import constants, gated
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
 from day0.spec.ops import Impl, Site
@@ -15,16 +15,14 @@ TILE = 1024  # elements of a program
 
 @triton.jit
 def gate_and_up(
-    gate, up, y, T, F, gate_stride, up_stride, KIND: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, UP_BETA: tl.constexpr,
-    LIMIT: tl.constexpr, LIMIT_AFTER: tl.constexpr, OFFSET: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    gate, up, y, T, F, gate_stride, up_stride, CHOSEN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = (row < T) & (at < F)
     left = tl.load(gate + row * gate_stride + at, mask=inside, other=0).to(tl.float32)
     right = tl.load(up + row * up_stride + at, mask=inside, other=0).to(tl.float32)
-    value = gated(left, right, KIND, ALPHA, BETA, UP_BETA, LIMIT, LIMIT_AFTER, OFFSET)
-    tl.store(y + row * F + at, value.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + row * F + at, gated(left, right, CHOSEN).to(y.dtype.element_ty), mask=inside)
 
 
 def launch(gate_TF: Any, up_TF: Any, activation: Any) -> Any:
@@ -34,7 +32,7 @@ def launch(gate_TF: Any, up_TF: Any, activation: Any) -> Any:
     block = min(TILE, triton.next_power_of_2(F))
     rows = TILE // block
     gate_and_up[(triton.cdiv(T, rows), triton.cdiv(F, block))](
-        gate, up, y, T, F, gate.stride(0), up.stride(0), **constants(activation), ROWS=rows, BLOCK=block, num_warps=warps(TILE)
+        gate, up, y, T, F, gate.stride(0), up.stride(0), CHOSEN=constants(activation), ROWS=rows, BLOCK=block, num_warps=warps(TILE)
     )  # fmt: skip
     return y
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.pieces.softplus import softplus
+from day0.kernels.tiles.softplus import softplus
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
 from day0.spec.ops import Impl, Site

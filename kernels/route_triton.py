@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.pieces.softplus import softplus
+from day0.kernels.tiles.softplus import softplus
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
 from day0.spec.ops import Impl, Site
@@ -119,7 +119,7 @@ def refuses(site: Site, machine: Any) -> str | None:
     groups, each = padded(site.E, rule.groups)
     if groups * each > MOST:
         return f"{site.E} experts are more than fit one program ({MOST})"
-    if rule.groups > 1 and site.K > rule.top_groups * (site.E // rule.groups):
+    if rule.groups > 1 and rule.top_groups * (site.E // rule.groups) < site.K:
         return f"{rule.top_groups} of {rule.groups} groups hold fewer than {site.K} experts"
     return None
 

@@ -25,9 +25,15 @@ class Build:
     @property
     def name(self) -> str:
         """Such as "T64-D7168"."""
-        said = [f"{axis}{value}" for axis, value in self.sizes.items()]
+        said = [f"{axis}{_short(value)}" for axis, value in self.sizes.items()]
         said += [name for name, usual in ((self.format, "plain"), (self.dtype, "bfloat16")) if name != usual]
         return "-".join(said).replace(" ", "_")
+
+
+def _short(value: Any) -> str:
+    """Several of one size as "64x1"."""
+    alike = isinstance(value, tuple) and len({*value}) == 1
+    return f"{len(value)}x{value[0]}" if alike else str(value)
 
 
 def unlaunchable(site: Site, machine: Machine, formats: tuple[str, ...] = ("plain",), dtypes: tuple[str, ...] = DTYPES) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from day0.engine.compiled import compiled, recorded
 from day0.spec.registry import kernels
 from tests import builds
-from tests.kernels import aot, calls, interpret, listing
+from tests.kernels import aot, calls, interpret, listing, probes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "rms_norm_triton"
@@ -87,3 +87,10 @@ def test_is_declared(file: str) -> None:
 def test_what_a_product_needs(line: str, operands: set[str]) -> None:
     """By the wider of its operands: no matrix unit multiplies a narrow number with a wide one."""
     assert listing.products(line) == operands
+
+
+def test_the_interpreter_computes_as_a_device_does(interpreter: ProcessPoolExecutor) -> None:
+    """With narrow floats too, of which Triton's own interpreter computes with the codes."""
+    found = interpreter.submit(probes.run).result()
+    assert [what for what, right in found.items() if not right] == []
+    assert len(found) == 2 * len(probes.TYPES) + 6

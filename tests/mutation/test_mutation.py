@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("transformers")
 
 from day0.checks.d0702_layer_ratio import LIMIT
-
 from tests.mutation import engine_faults, faults
 from tests.mutation.nulls import NULLS, worst
 

@@ -1,1 +1,0 @@
-"""Functions in Triton's language that several kernels are made of."""
