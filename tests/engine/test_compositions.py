@@ -43,8 +43,8 @@ def given() -> dict[str, Any]:
 
     return {
         "torch": torch, "functional": functional, "x": draw(ROWS, COLUMNS), "y": draw(ROWS, COLUMNS), "z": draw(ROWS, COLUMNS),
-        "p": draw(ROWS, COLUMNS).exp(), "m": draw(ROWS, COLUMNS) > 0, "i": torch.tensor([2, 0, 5]), "c": torch.tensor([3, 0, 1, 3, 2]), "n": COLUMNS, "e": 0.5,
-        "q": draw(2, 5, 8), "k": draw(2, 5, 8), "v": draw(2, 5, 8),
+        "p": draw(ROWS, COLUMNS).exp(), "m": draw(ROWS, COLUMNS) > 0, "i": torch.tensor([2, 0, 5]), "c": torch.tensor([3, 0, 1, 3, 2]),
+        "n": COLUMNS, "e": 0.5, "q": draw(2, 5, 8), "k": draw(2, 5, 8), "v": draw(2, 5, 8),
     }  # fmt: skip
 
 
