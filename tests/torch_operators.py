@@ -19,9 +19,10 @@ from day0.engine.arguments import bound, site
 from day0.engine.bind import Function, Place
 from day0.engine.calls import call_key, part_key
 from day0.engine.model import Forward
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.score import score
 from day0.engine.watch import BETWEEN, Watch
+from day0.spec.packed import Packed
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.target import Uses

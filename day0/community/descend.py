@@ -4,8 +4,8 @@ Our layer and the reference's run on the same stream. A call is right when its r
 layout; it is harmless when something that was computed from it does. The first call that is neither is the one to look at.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,9 +15,11 @@ from torch.overrides import TorchFunctionMode
 from day0.community.bench import Bench
 from day0.community.compare_layers import Choices
 from day0.community.passing import Passing, sums
-from day0.engine.packed import Group, Packed
+from day0.community.variants import explain
+from day0.engine.packed import Group
 from day0.engine.probe import Call
 from day0.spec.evidence import CallEvidence
+from day0.spec.packed import Packed
 
 PLACES = ("mixer", "ffn", "residual", "embedding")
 
@@ -35,7 +37,8 @@ def descend(bench: Bench, place: int, stream_TD: Tensor, ids: Sequence[int], han
             result = probe.layer(index, entering, choices.experts_TK, [len(ids)], trail.call, ids=ids, reads_TK=choices.reads_TK)
         wrong = _first_wrong(trail.calls, passing, part)
         if wrong is not None:
-            return _evidence(index, *wrong, _names(probe.weights(index)))
+            found = _evidence(index, *wrong, _names(probe.weights(index)))
+            return replace(found, pattern=found.pattern or explain(*wrong, passing, _numbers(bench.release.checkpoint.config.data)))
         stream = result.hidden_TD
     return None
 
@@ -111,6 +114,14 @@ def _first_wrong(calls: list[_Made], passing: Passing, part: str) -> tuple[Call,
             return call, result, wrong_T
     return None
 
+
+def _numbers(config: Any) -> Iterator[float]:
+    """Every number of a configuration, at any depth."""
+    if isinstance(config, dict | list):
+        for value in config.values() if isinstance(config, dict) else config:
+            yield from _numbers(value)
+    elif isinstance(config, int | float) and not isinstance(config, bool) and abs(config) < 1e6:
+        yield float(config)
 
 
 def _pieces(call: Call, result: Tensor) -> Iterable[Tensor]:

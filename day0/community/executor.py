@@ -24,6 +24,7 @@ class Community:
     def __init__(self, reference: Reference, tokenizer: Tokenizer | None) -> None:
         self.reference, self.tokenizer = reference, tokenizer
         self.profile: dict[str, float] = {}  # operators are not told apart here
+        self.read = 0  # bytes of weights taken from files by steps
         self._model = reference.model
         accepted = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24

@@ -17,8 +17,9 @@ from day0.engine.model import frequencies, turn
 from day0.engine.on_demand import OnDemand, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
+from day0.engine.rounded import Keep, Rounded
+from day0.engine.state import LayerState, State
 from day0.engine.state import Sequence as StateSequence
-from day0.engine.state import State
 from day0.engine.watch import emulation
 from day0.engine.weights import load
 from day0.ops.route import weigh
@@ -81,6 +82,7 @@ class Probe:
         self._forced_TK: Tensor | None = None
         self._forced_reads: Tensor | None = None
         self._reads: list[Tensor] = []
+        self.keep: Keep | None = None  # what is left of state that is written; None: all
         self._chosen: dict[int | None, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
@@ -135,7 +137,7 @@ class Probe:
         self._judge, self._routes, self._reads = judge, [], []
         state = self._state(index, len(hidden_TD))
         bound = self._bound(index)
-        run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
+        run = BoundLayer(self.release.model.layers[index], bound, self._kept(state.layer(index)))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
         streams, parts, positions = [], [], []
@@ -159,6 +161,10 @@ class Probe:
             reused_TK=self._chosen.get(self.release.model.layers[index].index_source, {}).get((0, len(hidden_TD))),
             state=state.layer(index).kept(step.segments()[0]), positions_T=torch.cat(positions),
         )  # fmt: skip
+
+    def _kept(self, state: LayerState) -> Any:
+        """The state of a layer as it is written."""
+        return state if self.keep is None else Rounded(state, self.keep)
 
     def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
         """What a layer that reuses a choice finds in its segment: nothing while all there is may be read."""

@@ -82,6 +82,8 @@ def _pattern(evidence: Evidence, finding: Finding, failed: Sequence[Finding], ca
     """One change that would explain all of it; "precision" where float32 is right; "mask" where attention is right up to a border."""
     errors = getattr(evidence, "errors", None)
     found = errors.pattern if errors else getattr(evidence, "pattern", "")
+    if call and call.pattern and finding.code not in DECIDED:
+        return call.pattern
     if finding.code in DECIDED:
         return DECIDED[finding.code]
     if isinstance(evidence, HeldEvidence):

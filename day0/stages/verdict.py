@@ -21,6 +21,7 @@ from day0.spec.evidence import (
     SelectionEvidence,
     ServiceEvidence,
     StateEvidence,
+    SwitchEvidence,
     Uncompared,
     WeightEvidence,
 )
@@ -37,6 +38,7 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
     "positions": (PositionsEvidence, "layers"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
+    "switch": (SwitchEvidence, "model"),
 }  # fmt: skip
 PARTS = (  # in the order in which a pass meets them
     "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits",
