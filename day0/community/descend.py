@@ -45,13 +45,17 @@ def descend(bench: Bench, place: int, stream_TD: Tensor, ids: Sequence[int], han
 def first_wrong(calls: list[Made], passing: Passing, part: str) -> tuple[Call, Tensor, Tensor] | None:
     """(call, its result, [T] bool: tokens that are wrong) of the first wrong call of a part."""
     wrong: dict[int, tuple[Tensor, Tensor]] = {}
+    judged: set[int] = set()
     for number, made in enumerate(calls):
         for result in made.results:
             for piece in _pieces(made.call, result):
-                missing_T = passing.find(sums(piece)) if piece.shape[0] == passing.tokens else None
+                if piece.shape[0] != passing.tokens:
+                    continue
+                judged.add(number)
+                missing_T = passing.find(sums(piece))
                 if missing_T is not None:
                     wrong.setdefault(number, (piece, missing_T))
-    right = [made.before for number, made in enumerate(calls) if number not in wrong]
+    right = [made.before for number, made in enumerate(calls) if number in judged and number not in wrong]
     for number, (result, wrong_T) in wrong.items():
         call = calls[number].call
         if not any(number in before for before in right) and (call.place in (part, "residual") or part == "residual"):

@@ -24,7 +24,8 @@ def media(model: Any, ids: Tensor, images: Sequence[Placed]) -> dict[str, Tensor
         return None
     parameter = next(model.parameters())
     pixels = torch.cat([torch.from_numpy(view.patches) for view in views]).to(parameter.device, model.dtype)
-    if any(isinstance(module, nn.Conv2d) for module in model.modules()):  # takes patches as small images
+    first = next((module for module in model.modules() if isinstance(module, nn.Conv2d | nn.Conv3d) and module.in_channels == 3), None)
+    if isinstance(first, nn.Conv2d):  # patches are small images
         side = isqrt(pixels.shape[1] // 3)
         pixels = pixels.unflatten(1, (3, side, side))
     found = {"pixel_values": pixels, "image_grid_thw": torch.tensor([[1, *view.grid] for view in views], device=parameter.device)}

@@ -34,7 +34,9 @@ def reports(folder: Path, dtype: str | None = None, vision: bool | None = None) 
     return inspected, plan, map_ops(inspected, plan, machine)
 
 
-def validate(monkeypatch: pytest.MonkeyPatch, folder: Path, fault: Fault | None = None, vision: bool | None = None, **wanted: Any) -> ValidateReport:
+def validate(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, fault: Fault | None = None, vision: bool | None = None, **wanted: Any
+) -> ValidateReport:  # fmt: skip
     """The report; `fault` changes the release as our engine reads it, the reference reads the folder as it is."""
     before = reports(folder, vision=vision)
 
