@@ -5,7 +5,6 @@ from typing import Any
 from day0.kernels.c.build import lacking
 from day0.kernels.c.weights import readable, times
 from day0.kernels.c.worth import too_small
-
 from day0.spec.lazy import torch
 from day0.spec.ops import Impl, Site
 

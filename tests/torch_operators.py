@@ -14,7 +14,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-from day0.kernels.c.worth import LEAST
 
 from day0.engine import layer
 from day0.engine.arguments import bound, site
@@ -24,6 +23,7 @@ from day0.engine.model import Forward
 from day0.engine.packed import Group
 from day0.engine.score import score
 from day0.engine.watch import BETWEEN, Watch
+from day0.kernels.c.worth import LEAST
 from day0.spec.packed import Packed
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport

@@ -72,13 +72,14 @@ class Cases:
         both._more = (*self._more, other)
         return both
 
-    def at(self, **sizes: int) -> Case:
+    def at(self, **sizes: Any) -> Case:
         """One case of given sizes; axes that are not given have their first value. Day0Error for an axis that there is not."""
         unknown = sorted(set(sizes) - set(self.axes))
         if unknown:
             raise Day0Error(f"its cases have no axis {', '.join(unknown)}", hint=f"axes: {', '.join(self.axes)}")
         first = {axis: values[0] for axis, values in self.axes.items()}
-        given = {axis: (size,) if isinstance(first[axis], tuple) else size for axis, size in sizes.items()}
+        lists = {axis for axis, value in first.items() if isinstance(value, tuple)}
+        given = {axis: (size,) if axis in lists and not isinstance(size, tuple) else size for axis, size in sizes.items()}
         return self._case(first | given)
 
     def _case(self, sizes: dict[str, Any]) -> Case:
@@ -91,5 +92,5 @@ def cases(make: Callable[..., dict[str, Any]], **axes: tuple[Any, ...]) -> Cases
     return Cases(make, axes)
 
 
-def _make(make: Callable[..., dict[str, Any]], name: str, sizes: dict[str, Any], dtype: str) -> dict[str, Any]:
-    return make(Draw(name, dtype), **sizes)
+def _make(make: Callable[..., dict[str, Any]], name: str, sizes: dict[str, Any], dtype: str, draw: type[Draw] = Draw) -> dict[str, Any]:
+    return make(draw(name, dtype), **sizes)

@@ -4,7 +4,6 @@ import ctypes
 from typing import Any
 
 from day0.kernels.c.build import library, threads
-
 from day0.spec.lazy import functional, torch
 
 FORMATS = ("mxfp4", "nvfp4", "int4", "fp8_block", "mxfp8", "fp8")  # that can be read as they lie

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from day0.kernels.c import build
-from day0.kernels.c.weights import times
-from day0.kernels.c.worth import LEAST, too_short, too_small
 from torch import Tensor
 
 from day0.engine.arguments import phases, site, widened
@@ -23,6 +20,9 @@ from day0.engine.gate import judge
 from day0.engine.packed import Workspace
 from day0.engine.score import score
 from day0.engine.watch import BETWEEN, Emulation
+from day0.kernels.c import build
+from day0.kernels.c.weights import times
+from day0.kernels.c.worth import LEAST, too_short, too_small
 from day0.spec.cases import PACKED, Draw
 from day0.spec.ops import Site
 from day0.spec.packed import Packed
