@@ -14,7 +14,7 @@ from day0.engine.bind import Bound, Function, Place, chained
 from day0.engine.layer import BoundLayer
 from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
-from day0.engine.on_demand import OnDemand, can_wait
+from day0.engine.on_demand import OnDemand, asks_one_by_one, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.rounded import Keep, Rounded
@@ -31,7 +31,6 @@ from day0.spec.rope import Rope
 from day0.spec.step import Images, Step
 
 PAGE = 16  # tokens of a page of the probe's own state
-ONE_BY_ONE = frozenset({"c"})  # providers whose kernels ask a bank for one expert at a time
 READERS = {  # operator → its argument that says what each token reads
     "sparse_latent_attention": "indices_TK", "compressed_attention": "chosen_TK", "block_sparse_attention": "chosen_TNK",
 }  # fmt: skip
@@ -248,7 +247,7 @@ class Probe:
     def _waits(self, index: int) -> bool:
         """Whether every call that reads experts of a layer asks for one after the other, so that they can be read one by one."""
         sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
-        return self.device.type == "cpu" and all(site.decode or site.provider in ONE_BY_ONE for site in sites)
+        return self.device.type == "cpu" and all(map(asks_one_by_one, sites))
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model
