@@ -32,7 +32,7 @@ from day0.spec.step import Segment
 
 HIDDEN, WIDTH, TOP, EXPERTS = 4096, 2048, 8, 64
 HEADS, SHARED, SIZE, PAGE = 32, 8, 128, 16
-DECODED = 2  # rounds of what decodes first
+DECODED = 3  # rounds of what decodes first
 LEAST = 0.02  # seconds that a measurement lasts at the least
 
 

@@ -246,8 +246,7 @@ class Probe:
 
     def _waits(self, index: int) -> bool:
         """Whether every call that reads experts of a layer asks for one after the other, so that they can be read one by one."""
-        sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
-        return self.device.type == "cpu" and all(map(asks_one_by_one, sites))
+        return self.device.type == "cpu" and all(asks_one_by_one(one) for one in self.mapped.sites if (one.layer, one.op) == (index, "experts"))
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model
