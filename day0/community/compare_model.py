@@ -59,7 +59,7 @@ class Passes:
         """Evidence for the logits, after the last layer."""
         bench = self._bench
         for (dtype, forced), run in self._runs.items():
-            tally = _Logits(dtype)
+            tally = Logits(dtype)
             for start in range(0, len(self._ids), ROWS):
                 rows = slice(start, start + ROWS)
                 others = () if dtype == torch.float32 else (bench.own.head(self._own_TD[rows]), bench.own.head(self._null_TD[rows]))
@@ -117,7 +117,7 @@ class _Run:
             self.stream, self.reads[index] = result.hidden_TD, result.reads_TK
 
 
-class _Logits:
+class Logits:
     """Logits of some tokens at a time, against the truth and next to the reference in our type."""
 
     def __init__(self, dtype: torch.dtype) -> None:

@@ -93,9 +93,9 @@ def _fill_buffers(model: Any, device: torch.device) -> None:
     for name, buffer in list(model.named_non_persistent_buffers()):
         owner = model.get_submodule(name.rpartition(".")[0])
         owner.register_buffer(name.rpartition(".")[2], torch.empty_like(buffer, device=device), persistent=False)
-    for module in model.modules():
+    for module in model.modules():  # parameters are without memory, so that nothing happens to them
         own = dict(module.named_buffers(recurse=False))
-        if own and set(own) == module._non_persistent_buffers_set and not list(module.named_parameters(recurse=False)):
+        if own and set(own) == module._non_persistent_buffers_set:
             model._init_weights(module)
 
 

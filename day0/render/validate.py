@@ -26,6 +26,8 @@ def validate(report: ValidateReport) -> RenderableType:
         Text() if report.layer_errors else None,
         layers(report) if report.layer_errors else None,
         *(part for title, series in profiles(report).items() for part in (Text(), plot(series, f"relative error, {title}"))),
+        Text() if report.towers else None,
+        towers(report) if report.towers else None,
         Text() if report.switches else None,
         switches(report) if report.switches else None,
         Text() if report.logits else None,
@@ -95,6 +97,15 @@ def profiles(report: ValidateReport) -> dict[str, dict[str, dict[int, float]]]:
     return {title: series for title, series in found.items() if len(report.layers) > 1}
 
 
+def towers(report: ValidateReport) -> Table:
+    """What the tower makes of an image."""
+    made = table("tower", "patches", "relative error", "to the reference's", "first wrong", right=("patches",))
+    for row in report.towers:
+        ratio = "" if row.dtype == "float32" else f"{row.errors.ratio:.2f}"
+        made.add_row(row.dtype, str(row.patches), f"{row.errors.ours:.1e}", ratio, f"{row.where} {row.op}".strip())
+    return made
+
+
 def switches(report: ValidateReport) -> Table:
     """What features change."""
     made = table("switched on", "divergence in all layers", "layers that do not bear it", "in these", "in all others")
@@ -110,5 +121,6 @@ def logits(report: ValidateReport) -> Table:
         ratio, null = ("", "") if row.dtype == "float32" else (f"{row.errors.ratio:.2f}", f"{row.errors.null:.2f}")
         best = f"{row.top1:.1%} (reference {row.reference_top1:.1%})"
         divergence = f"{row.divergence:.1e} (reference {row.reference_divergence:.1e})"
-        made.add_row(row.dtype, "forced" if row.forced else "free", f"{row.errors.ours:.1e}", ratio, null, best, divergence)
+        kind = row.dtype + (", an image" if row.part != "logits" else "")
+        made.add_row(kind, "forced" if row.forced else "free", f"{row.errors.ours:.1e}", ratio, null, best, divergence)
     return made

@@ -218,6 +218,22 @@ class ModelEvidence(Evidence):
 
 
 @record
+class TowerEvidence(Evidence):
+    """What the tower made of an image."""
+
+    dtype: str  #: type it computed in
+    patches: int  #: of the image
+    errors: Errors  #: of its embeddings, against the reference in float32; a row is one embedding
+    where: str = ""  #: part of the tower that is wrong first, "layer 1 mixer"; "" where nothing is, or nobody looked
+    op: str = ""  #: operator that is wrong first
+    row: int = 0  #: first patch that is wrong
+
+    @property
+    def subject(self) -> str:
+        return f"tower {self.where}".rstrip()
+
+
+@record
 class SwitchEvidence(Evidence):
     """What a feature changes that is turned on in some layers, against the model without it."""
 

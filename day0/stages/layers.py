@@ -14,6 +14,7 @@ from day0.community.statistics import dtype_name
 from day0.community.switch import Feature
 from day0.spec.evidence import CallEvidence, Evidence, LayerEvidence, Rung
 from day0.spec.progress import Progress
+from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.stages.journal import Journal
 from day0.stages.opening import Planned
 from day0.stages.verdict import fails
@@ -33,6 +34,7 @@ class Task:
     ids: list[int]  #: tokens of the sequence
     progress: Progress
     journal: Journal  #: what an earlier run measured
+    plan: PlanMemoryReport  #: of the model's own type
     opening: Callable[[], Planned]  #: the model as it is served
     switch: Feature | None = None  #: what is turned on layer by layer on the rung "model"
 

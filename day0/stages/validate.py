@@ -82,7 +82,7 @@ def validate(
     bench = Bench(release, maps, against[1] if against else None)
     task = Task(
         bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=limit, journal=kept,
-        opening=partial(planned, plan, mapped), switch=switch,
+        plan=plan, opening=partial(planned, plan, mapped), switch=switch,
     )  # fmt: skip
     return_freed_memory()
     verdict, evidence = _judge(task)

@@ -119,6 +119,7 @@ class DepthRow(Strict):
 class ModelRow(Strict):
     """Logits of the whole model on one prompt."""
 
+    part: str = Field("logits", description='"logits with an image" where the prompt has one')
     dtype: str = Field(description="type it computed in")
     forced: bool = Field(description="whether the reference's choice of experts was forced; free runs of expert models are not judged")
     tokens: int = Field(description="length of the prompt")
@@ -127,6 +128,16 @@ class ModelRow(Strict):
     reference_top1: float = Field(description="the same for the reference in our type")
     divergence: float = Field(description="mean Kullback-Leibler divergence, nats a token")
     reference_divergence: float = Field(description="the same for the reference in our type")
+
+
+class TowerRow(Strict):
+    """What the tower made of an image."""
+
+    dtype: str = Field(description="type it computed in")
+    patches: int = Field(description="of the image")
+    where: str = Field(description="part of the tower that is wrong first; empty where nothing is")
+    op: str = Field(description="operator that is wrong first")
+    errors: ErrorsRow = Field(description="of the embeddings, against the reference in float32")
 
 
 class SwitchRow(Strict):
@@ -178,5 +189,6 @@ class ValidateReport(Report):
     selections: list[SelectionRow] = Field(description="choices of experts")
     depths: list[DepthRow] = Field(description="the stream from layer to layer")
     answers: list[ServiceRow] = Field(default_factory=list, description="the service")
+    towers: list[TowerRow] = Field(default_factory=list, description="the tower for images")
     switches: list[SwitchRow] = Field(default_factory=list, description="features that were turned on layer by layer")
     logits: list[ModelRow] = Field(description="the whole model")
