@@ -13,13 +13,14 @@ from day0.community.bench import Bench, draw
 from day0.community.reach import borders, reach
 from day0.community.statistics import Tally, dtype_name
 from day0.community.wide import widened
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.probe import Call
 from day0.engine.release import Release
 from day0.spec.activation import Activation
 from day0.spec.evidence import Errors, Evidence, OperatorEvidence, Uncompared
 from day0.spec.model import Layer
 from day0.spec.ops import Phase
+from day0.spec.packed import Packed
 from day0.spec.progress import Progress
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport

@@ -16,9 +16,10 @@ from day0.community.compare_layers import Choices
 from day0.community.passing import Passing, sums
 from day0.community.trail import Made, Trail
 from day0.community.variants import explain
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.probe import Call
 from day0.spec.evidence import CallEvidence
+from day0.spec.packed import Packed
 
 PLACES = ("mixer", "ffn", "residual", "embedding")
 

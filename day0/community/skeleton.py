@@ -20,7 +20,7 @@ class NoReference(Day0Error):
     """transformers has nothing to compare a release with."""
 
 
-def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device) -> Any:
+def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device, experts: str = EXPERTS) -> Any:
     """The causal language model of `config`, in `dtype`, in evaluation mode; what no checkpoint holds (rotary frequencies) is real.
 
     Code inside a model folder is never run. A `model_type` that transformers does not know is built as the class in `architectures`.
@@ -33,7 +33,7 @@ def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: t
         settings = text if kind.config_class is type(text) else settings
         attention = "sdpa" if kind._supports_sdpa else "eager"
         with torch.device("meta"), transformers("initialization").no_init_weights():
-            model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=EXPERTS)
+            model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=experts)
     except NoReference as error:
         raise NoReference(error.problem, path, hint=error.hint) from None
     except Exception as error:  # whatever the class makes of numbers that it did not expect

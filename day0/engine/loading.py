@@ -11,12 +11,13 @@ from torch import Tensor
 
 from day0.checkpoint.bytes import read
 from day0.engine.footprint import Buffer, part_cuts, rest_dtype
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.release import Located
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored, TensorHeader
 from day0.spec.lazy import torch_dtype
 from day0.spec.names import Cut
+from day0.spec.packed import Packed
 from day0.spec.registry import formats
 
 STAGING = 4 << 20  # bytes that are read at once when they cannot go straight to their place

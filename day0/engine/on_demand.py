@@ -7,9 +7,9 @@ import torch
 
 from day0.engine.footprint import at_rest
 from day0.engine.loading import entry, fill
-from day0.engine.packed import Packed
 from day0.engine.release import Located
 from day0.spec.lazy import torch_dtype
+from day0.spec.packed import Packed
 from day0.spec.registry import formats
 
 

@@ -6,7 +6,6 @@ pytest.importorskip("transformers")
 pytest.importorskip("PIL")
 
 from day0.checks.d0702_layer_ratio import LIMIT
-
 from tests.mutation import engine_faults, faults
 from tests.mutation.nulls import NULLS, worst
 from tests.mutation.towers import TOWERS

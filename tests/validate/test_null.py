@@ -8,11 +8,11 @@ import torch
 
 pytest.importorskip("transformers")
 
+from torch.nn import functional
+
 from day0.checks.d0601_operator_error import CHECK as OPERATOR
 from day0.checks.d0702_layer_ratio import CHECK as LAYER
 from day0.checks.d0802_logits_ratio import CHECK as LOGITS
-from torch.nn import functional
-
 from day0.community.null import Reordered
 from day0.spec.evidence import Errors, Evidence, LayerEvidence, ModelEvidence, OperatorEvidence
 from day0.spec.ops import Budget
