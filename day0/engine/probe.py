@@ -71,9 +71,8 @@ class Probe:
     """Runs layers of a release one by one, as the operator map says; holds one layer's weights at a time."""
 
     def __init__(self, release: Release, mapped: MapOpsReport, dtype: str) -> None:
-        self.release, self.dtype = release, torch_dtype(dtype)
+        self.release, self.mapped, self._dtype, self.dtype = release, mapped, dtype, torch_dtype(dtype)
         self.device = backends().get(mapped.backend).device(0)
-        self.mapped, self._dtype = mapped, dtype
         self._workspace = Workspace(footprint.workspace(release, dtype), self.device)
         self._loaded: tuple[int, Any] | None = None
         self._frequencies = frequencies(release.model, self.device)

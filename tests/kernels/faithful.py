@@ -80,6 +80,9 @@ class Faithful(InterpreterBuilder):
     def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
         return self.unary_op(arg, lambda x: 1 / np.sqrt(x))
 
+    def create_erf(self, arg: TensorHandle) -> TensorHandle:
+        return self.unary_op(arg, lambda x: torch.erf(torch.from_numpy(np.array(x))).numpy())
+
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         if z.dtype.scalar not in NARROW:
             return super().create_fma(x, y, z)
