@@ -95,10 +95,10 @@ def _few(values: Tensor, there: Tensor) -> bool:
     """Whether values that count come at least `MEMBERS` times in a row on average, and are not all the same."""
     if there.double().mean() < 0.5 or there.shape[-1] < MEMBERS:
         return False
-    near = PLAIN * float(values[there].abs().max())
     ordered = values.masked_fill(~there, torch.nan).sort(-1).values
-    distinct = 1 + (ordered.diff(dim=-1) > near).sum(-1)
-    return MEMBERS * int(distinct.sum()) <= int(there.sum()) and float(values[there].max() - values[there].min()) > near
+    distinct = 1 + (ordered.diff(dim=-1) > PLAIN * ordered[..., :-1].abs()).sum(-1)
+    spread = float(values[there].max() - values[there].min())
+    return MEMBERS * int(distinct.sum()) <= int(there.sum()) and spread > PLAIN * float(values[there].abs().median())
 
 
 def _part(error: Tensor) -> bool:
