@@ -139,8 +139,9 @@ def chosen(
         form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
         sizes = {**call.sizes, **workload_sizes(load, call.phase)}
         bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
-        stored = stored_types(weights[name] for name in call.weights if name in weights)
-        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored}
+        read = [weights[name] for name in call.weights if name in weights]
+        turned = any(piece.cut and piece.cut.transpose for piece, _ in (located.pieces[0] for located in read))
+        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored_types(read), "turned": turned}
         site = replace(
             call, place=place, dtype=call.options.get("precision", load.dtype), format=form, sizes=sizes, options=options
         )  # fmt: skip

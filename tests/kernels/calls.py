@@ -3,6 +3,7 @@
 import importlib
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from inspect import signature
 from math import prod
 from typing import Any
@@ -14,6 +15,7 @@ from day0.spec.lazy import torch
 from day0.spec.machine import Card, Machine
 from day0.spec.ops import Case, Impl, Op
 from day0.spec.registry import kernels, ops
+from tests.kernels import packed
 
 GAP = 8  # elements between rows that lie apart
 MOST = {"bfloat16": 12, "float16": 4, "float32": 4}  # cases of each type that are interpreted, unless all are asked for
@@ -39,9 +41,9 @@ def arguments(op: Op, case: Case, dtype: str, draw: type[Draw] = Draw) -> dict[s
     return {name: made[name] for name in signature(op.reference).parameters if name in made}
 
 
-def accepts(impl: Impl, op: Op, made: dict[str, Any], dtype: str, on: Machine) -> bool:
+def accepts(impl: Impl, op: Op, made: dict[str, Any], dtype: str, on: Machine, form: str = "plain") -> bool:
     """Whether an implementation takes a call, in any phase that the arguments may be of."""
-    return any(impl.refuses(site(op, made, dtype, phase), on) is None for phase in phases(made))
+    return any(impl.refuses(replace(site(op, made, dtype, phase), format=form), on) is None for phase in phases(made))
 
 
 def chosen(every: list[Case], most: int) -> list[Case]:
@@ -56,12 +58,17 @@ def chosen(every: list[Case], most: int) -> list[Case]:
     return [*needed, *(case for case in shuffled if case not in needed)][: max(most, len(needed))]
 
 
-def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, Case, dict[str, Any]]]:
-    """What an implementation is interpreted on."""
+def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, str, dict[str, Any]]]:
+    """What an implementation is interpreted on: (operator, name of the case, arguments)."""
     op, on = ops().get(impl.op), machine()
     taken = [case for case in op.cases() if accepts(impl, op, arguments(op, case, dtype), dtype, on)]
     for case in taken if every else chosen(taken, MOST[dtype]):
-        yield op, case, arguments(op, case, dtype)
+        yield op, case.name, arguments(op, case, dtype)
+    for form in packed.BLOCKS if every or dtype == "bfloat16" else ("mxfp4",):
+        for case in packed.cases(op):
+            made = packed.at_rest(op, arguments(op, case, dtype), form)
+            if accepts(impl, op, made, dtype, on, form):
+                yield op, f"{case.name} {form}", made
 
 
 def apart(op: Op, made: dict[str, Any]) -> dict[str, Any]:
@@ -92,4 +99,4 @@ def on_device(op: Op, case: Case, build: Build, device: Any) -> dict[str, Any]:
     """Arguments of a build, on a device; on "meta", without numbers and without memory for them."""
     draw = Shapes if str(device) == "meta" else Draw
     moved: dict[str, Any] = mapped(arguments(op, case, build.dtype, draw), lambda x: x.to(device))
-    return moved
+    return moved if build.format == "plain" else packed.at_rest(op, moved, build.format)

@@ -30,7 +30,7 @@ def check(file: str, dtype: str, every: bool = False) -> tuple[int, Faults]:
         fault = wrong_with(impl, op, made, given)
         ran += 1
         if fault:
-            wrong[f"{case.name} {dtype}"] = fault
+            wrong[f"{case} {dtype}"] = fault
     return ran, wrong
 
 
@@ -40,12 +40,14 @@ def wrong_with(impl: Any, op: Any, made: dict[str, Any], given: dict[str, Any]) 
 
     from day0.engine.arguments import widened
     from day0.engine.gate import judge, mistyped
+    from tests.kernels import packed
 
     try:
         found = results(impl.fn(**given))
     except InterpreterError as error:
         return str(error)
-    wrong = mistyped(op, found, results(op.reference(**made))) or judge(op, found, results(op.reference(**widened(made))))
+    usual, exact = packed.meant(made), widened(packed.meant(made, wide=True))
+    wrong = mistyped(op, found, results(op.reference(**usual))) or judge(op, found, results(op.reference(**exact)))
     return wrong or (None if same(given, made) else "an argument changed")
 
 
