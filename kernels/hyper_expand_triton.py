@@ -88,4 +88,4 @@ def refuses(site: Site, machine: Any) -> str | None:
 
 
 IMPL = Impl(op="hyper_expand", provider="triton", fn=launch, refuses=refuses, status="compiled")
-BUILDS = (Build(sizes={"T": 64, "M": 4, "D": 4096, "iterations": 20}),)
+BUILDS = (Build(sizes={"T": 8, "M": 4, "D": 4096, "iterations": 20}), Build(sizes={"T": 4096, "M": 4, "D": 4096, "iterations": 20}))

@@ -81,6 +81,7 @@ class Op:
     cases: Callable[[], Iterator[Case]]  #: with awkward sizes among them
     budget: Budget  #: tolerance
     cost: Callable[[Site], Cost]  #: of one call
+    instead: str = ""  #: which operator gives the same, and when; {K} is that size of the call
 
 
 @record

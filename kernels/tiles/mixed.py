@@ -6,7 +6,7 @@ from typing import Any
 
 from day0.spec.lazy import tl, torch, triton
 
-TOKENS, BLOCK, PROGRAMS = 4, 64, 512  # tokens and elements of a step of a program; programs that are enough
+MANY, PRODUCTS, PROGRAMS = 32, 8192, 512  # tokens from which weights are read less often; products of a step; programs that are enough
 
 
 @triton.jit
@@ -37,15 +37,15 @@ def mix_parts(
 def parts(streams_TMD: Any, norm_I: Any, weight_OI: Any) -> tuple[Any, Any, int]:
     """dots [M · splits, T, rows], squares [M · splits, T], and splits, a power of two; rows are those of the weight, padded to one."""
     (T, M, D), maps = streams_TMD.shape, weight_OI.shape[0]
-    blocks = triton.cdiv(T, TOKENS)
-    splits = 1 << max(0, min(8, D // BLOCK, PROGRAMS // (blocks * M)).bit_length() - 1)
-    rows = triton.next_power_of_2(maps)
+    tokens, rows = 16 if T >= MANY else 4, triton.next_power_of_2(maps)
+    blocks, block = triton.cdiv(T, tokens), min(64, PRODUCTS // (tokens * rows))
+    splits = 1 << max(0, min(8, D // block, PROGRAMS // (blocks * M)).bit_length() - 1)
     dots = torch.empty((M * splits, T, rows), dtype=torch.float32, device=streams_TMD.device)
     squares = torch.empty((M * splits, T), dtype=torch.float32, device=streams_TMD.device)
-    chunk = triton.cdiv(triton.cdiv(D, splits), BLOCK) * BLOCK
+    chunk = triton.cdiv(triton.cdiv(D, splits), block) * block
     mix_parts[(blocks, M * splits)](
-        streams_TMD, norm_I, weight_OI, dots, squares, T, M, D, maps, streams_TMD.stride(0), streams_TMD.stride(1), chunk, splits, TOKENS=TOKENS,
-        ROWS=rows, BLOCK=BLOCK, num_warps=4,
+        streams_TMD, norm_I, weight_OI, dots, squares, T, M, D, maps, streams_TMD.stride(0), streams_TMD.stride(1), chunk, splits, TOKENS=tokens,
+        ROWS=rows, BLOCK=block, num_warps=4,
     )  # fmt: skip
     return dots, squares, splits
 

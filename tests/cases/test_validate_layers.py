@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("transformers")
 
 from day0.engine.bind import Function
+from day0.spec.activation import Activation
 from tests.mutation.fault import call, model, stale
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
@@ -54,12 +55,42 @@ def test_equal_experts_with_other_weights_are_a_fault_of_their_own(monkeypatch: 
     assert "D0705" in failed and "D0704" not in failed
 
 
-@pytest.mark.parametrize("fields", [{"limit": None}, {"offset": 0.0}, {"alpha": 1.0}])
-def test_an_activation_without_its_details(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> None:
-    """transformers #40197: the clamp was not passed to the kernel; wrong only where activations are large."""
+@pytest.mark.parametrize(("fields", "hint"), [
+    ({"limit": None}, "right with limit 1.5"), ({"offset": 0.0}, "right with offset 1"), ({"alpha": 1.0}, "right with alpha 1.702"),
+    ({"kind": "gelu"}, "right with silu"), ({"limit_after": True}, "right with the gate limited before the function"),
+])  # fmt: skip
+def test_an_activation_without_its_details(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], hint: str) -> None:
+    """transformers #40197: the clamp was not passed to the kernel; wrong only where activations are large. Each detail is told apart."""
     fault = part(1, "ffn", lambda f: replace(f, activation=replace(f.activation, **fields)))
     first = validate(monkeypatch, checkpoint("gpt_oss"), fault, layers="1", **LAYERS).first_divergence
-    assert first is not None and (first.layer, first.part, first.operator) == (1, "ffn", "experts")
+    assert first is not None and (first.layer, first.part, first.operator, first.pattern) == (1, "ffn", "experts", hint)
+    assert hint in first.line
+
+
+def test_a_kernel_that_is_not_given_the_clamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where the model knows of it."""
+
+    def unclamped(function: Function) -> Function:
+        return lambda *args, **kwargs: function(*(replace(one, limit=None) if isinstance(one, Activation) else one for one in args), **kwargs)
+
+    call("experts", unclamped)(monkeypatch)
+    first = validate(monkeypatch, checkpoint("gpt_oss"), layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.operator, first.pattern) == ("experts", "computed with no limit")
+
+
+def side_by_side(release: Any) -> None:
+    """Rows of gate and up are taken as halves, which are stored in turns."""
+    for half in ("gate", "up"):
+        for name in (f"layers.1.ffn.experts.{half}", f"layers.1.ffn.experts.{half}_bias"):
+            located = release.tensors[name]
+            pieces = tuple((replace(piece, cut=replace(piece.cut, interleaved=False)), stored) for piece, stored in located.pieces)
+            release.tensors[name] = replace(located, pieces=pieces)
+
+
+def test_halves_where_gate_and_up_are_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """foundation-model-stack #459: rows of both were interleaved, not split."""
+    first = validate(monkeypatch, checkpoint("gpt_oss"), side_by_side, layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.operator, first.pattern) == ("experts", "right with rows of gate and up in turns")
 
 
 def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +106,7 @@ def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> 
     call("experts", unweighted)(monkeypatch)
     first = validate(monkeypatch, checkpoint("gpt_oss"), layers="0", **LAYERS).first_divergence
     assert first is not None and (first.part, first.operator) == ("ffn", "experts")
+    assert first.pattern == "computed with biases of down not weighted"
 
 
 def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ rules (whole numbers that are 1 or divisible by 16, aligned pointers).
 import inspect
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,10 +127,3 @@ def specialised(value: Any) -> tuple[str, bool]:
     assert isinstance(value, int), f"a launch was given {type(value).__name__}"
     return "i32" if -(2**31) <= value < 2**31 else "i64", value % 16 == 0
 
-
-def spills(rows: list[Row]) -> Iterator[str]:
-    """Spills that no build explains."""
-    for row in rows:
-        for arch, found in row.targets.items():
-            if isinstance(found, Figures) and found.spilled and arch not in row.build.explained:
-                yield f"{row.build.name} {row.kernel} on {arch}: {found.spilled} bytes"

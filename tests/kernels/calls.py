@@ -3,7 +3,6 @@
 import importlib
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from inspect import signature
 from math import prod
 from typing import Any
@@ -41,9 +40,9 @@ def arguments(op: Op, case: Case, dtype: str, draw: type[Draw] = Draw) -> dict[s
     return {name: made[name] for name in signature(op.reference).parameters if name in made}
 
 
-def accepts(impl: Impl, op: Op, made: dict[str, Any], dtype: str, on: Machine, form: str = "plain") -> bool:
+def accepts(impl: Impl, op: Op, made: dict[str, Any], dtype: str, on: Machine) -> bool:
     """Whether an implementation takes a call, in any phase that the arguments may be of."""
-    return any(impl.refuses(replace(site(op, made, dtype, phase), format=form), on) is None for phase in phases(made))
+    return any(impl.refuses(site(op, made, dtype, phase), on) is None for phase in phases(made))
 
 
 def chosen(every: list[Case], most: int) -> list[Case]:
@@ -58,17 +57,12 @@ def chosen(every: list[Case], most: int) -> list[Case]:
     return [*needed, *(case for case in shuffled if case not in needed)][: max(most, len(needed))]
 
 
-def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, str, dict[str, Any]]]:
-    """What an implementation is interpreted on: (operator, name of the case, arguments)."""
+def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, Case, dict[str, Any]]]:
+    """What an implementation is interpreted on."""
     op, on = ops().get(impl.op), machine()
-    taken = [case for case in op.cases() if accepts(impl, op, arguments(op, case, dtype), dtype, on)]
-    for case in taken if every else chosen(taken, MOST[dtype]):
-        yield op, case.name, arguments(op, case, dtype)
-    for form in packed.BLOCKS if every or dtype == "bfloat16" else ("mxfp4",):
-        for case in packed.cases(op):
-            made = packed.at_rest(op, arguments(op, case, dtype), form)
-            if accepts(impl, op, made, dtype, on, form):
-                yield op, f"{case.name} {form}", made
+    plain, beside = ([case for case in some if accepts(impl, op, arguments(op, case, dtype), dtype, on)] for some in (op.cases(), packed.cases(op)))
+    for case in [*(plain if every else chosen(plain, MOST[dtype])), *beside]:
+        yield op, case, arguments(op, case, dtype)
 
 
 def apart(op: Op, made: dict[str, Any]) -> dict[str, Any]:
@@ -92,11 +86,12 @@ def builds(file: str) -> Iterator[tuple[Impl, Build, Op, Case]]:
     impl = kernels().get(file)
     op = ops().get(impl.op)
     for build in importlib.import_module(f"day0.kernels.{file}").BUILDS:
-        yield impl, build, op, op.cases.at(**build.sizes)  # type: ignore[attr-defined]
+        case = op.cases.at(**build.sizes)  # type: ignore[attr-defined]
+        yield impl, build, op, case if build.format == "plain" else packed.case(op, case, build.format)
 
 
 def on_device(op: Op, case: Case, build: Build, device: Any) -> dict[str, Any]:
     """Arguments of a build, on a device; on "meta", without numbers and without memory for them."""
     draw = Shapes if str(device) == "meta" else Draw
     moved: dict[str, Any] = mapped(arguments(op, case, build.dtype, draw), lambda x: x.to(device))
-    return moved if build.format == "plain" else packed.at_rest(op, moved, build.format)
+    return moved

@@ -30,7 +30,7 @@ def check(file: str, dtype: str, every: bool = False) -> tuple[int, Faults]:
         fault = wrong_with(impl, op, made, given)
         ran += 1
         if fault:
-            wrong[f"{case} {dtype}"] = fault
+            wrong[f"{case.name} {dtype}"] = fault
     return ran, wrong
 
 
@@ -38,16 +38,14 @@ def wrong_with(impl: Any, op: Any, made: dict[str, Any], given: dict[str, Any]) 
     """What is wrong with one call; None when nothing is. `given` holds what `made` holds, wherever it lies."""
     from triton.runtime.errors import InterpreterError
 
-    from day0.engine.arguments import widened
+    from day0.engine.arguments import unpacked, widened
     from day0.engine.gate import judge, mistyped
-    from tests.kernels import packed
 
     try:
         found = results(impl.fn(**given))
     except InterpreterError as error:
         return str(error)
-    usual, exact = packed.meant(made), widened(packed.meant(made, wide=True))
-    wrong = mistyped(op, found, results(op.reference(**usual))) or judge(op, found, results(op.reference(**exact)))
+    wrong = mistyped(op, found, results(op.reference(**unpacked(made)))) or judge(op, found, results(op.reference(**widened(made))))
     return wrong or (None if same(given, made) else "an argument changed")
 
 

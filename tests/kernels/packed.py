@@ -6,43 +6,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from day0.engine.packed import Group, Packed
 from day0.spec.ops import Case, Op
+from day0.spec.packed import Packed
 
 Block = tuple[int, ...]
 BLOCKS: dict[str, Block] = {
     "awq": (1, 128), "fp8": (), "fp8_block": (128, 128), "gptq": (1, 128), "int4": (1, 128), "mxfp4": (1, 32), "mxfp8": (1, 32), "nvfp4": (1, 16),
 }  # fmt: skip
 WEIGHTS = {"linear": ("weight_OI",), "grouped_linear": ("weight_OI",), "experts": ("gate_EFD", "up_EFD", "down_EDF")}
-SIZES: dict[str, tuple[dict[str, Any], ...]] = {
-    "linear": ({"T": 5, "O": (72,), "I": 320, "bias": True}, {"T": 17, "O": (24,), "I": 96}),
-    "grouped_linear": ({"T": 5, "G": 3, "O": 24, "I": 160},),
-    "experts": ({"T": 5, "D": 192, "F": 72, "K": 2, "variant": "biases"},),
-}
+SIZES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "linear": ({"T": 5, "O": (72,), "I": 320, "bias": True}, ("awq", "gptq", "int4")),
+    "grouped_linear": ({"T": 5, "G": 3, "O": 24, "I": 160}, tuple(BLOCKS)),
+    "experts": ({"T": 5, "D": 192, "F": 72, "K": 2, "variant": "biases"}, ("awq", "gptq", "int4")),
+}  # operator → sizes that eight divides, and formats in which its own cases have no weights, or not in those groups
 RMS = {"e4m3": 123.0, "e2m1": 2.9, "int4": 6.0}  # about that of random codes
 
 
 def cases(op: Op) -> list[Case]:
-    """Those of an operator that every format can hold the weights of: eight divides their sizes."""
-    return [op.cases.at(**sizes) for sizes in SIZES.get(op.name, ())]  # type: ignore[attr-defined]
+    """Beside those of the operator."""
+    sizes, forms = SIZES.get(op.name, ({}, ()))
+    return [case(op, op.cases.at(**sizes), form) for form in forms]  # type: ignore[attr-defined]
+
+
+def case(op: Op, plain: Case, form: str) -> Case:
+    """The same call with packed weights."""
+    return Case(name=f"{plain.name} {form}", make=lambda *drawn: at_rest(op, plain.make(*drawn), form))
 
 
 def at_rest(op: Op, made: dict[str, Any], form: str, block: Block | None = None, scattered: bool = False) -> dict[str, Any]:
-    """The same call with other weights, which are packed."""
+    """The same arguments with other weights, which are packed."""
     return made | {name: packed(form, made[name], block, scattered) for name in WEIGHTS[op.name] if made[name] is not None}
-
-
-def meant(made: dict[str, Any], wide: bool = False) -> dict[str, Any]:
-    """The same call with weights decoded by their format, to their own type or to float64."""
-    return {name: decoded(value, wide) if isinstance(value, Packed | Group) else value for name, value in made.items()}
-
-
-def decoded(weight: Packed | Group, wide: bool) -> Any:
-    if isinstance(weight, Group):
-        return tuple(decoded(one, wide) for one in weight)
-    if weight.bank:
-        return torch.stack([decoded(weight.expert(e), wide) for e in range(weight.shape[0])])
-    return weight.decode(torch.empty(weight.shape, dtype=torch.float64 if wide else weight.dtype))
 
 
 def packed(form: str, like: Tensor, block: Block | None = None, scattered: bool = False) -> Packed:

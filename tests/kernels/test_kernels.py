@@ -4,13 +4,14 @@ import importlib
 from concurrent.futures import ProcessPoolExecutor
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from day0.engine.compiled import compiled, recorded
 from day0.spec.registry import kernels
 from tests import builds
-from tests.kernels import aot, calls, interpret, listing, probes
+from tests.kernels import calls, interpret, listing, probes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "rms_norm_triton"
@@ -55,13 +56,15 @@ def test_compiles_for_every_target_and_spills_nothing(file: str, compiler: Proce
     """The table that comes with day0 is what this Triton makes of the file; another version may give other figures."""
     rows = compiler.submit(builds.rows, file).result()
     assert rows, "no build is compiled"
-    assert compiler.submit(spilled, file).result() == []
+    meant = {build.name: build.explained for _, build, _, _ in calls.builds(file)}
+    found = [(row["build"], row["kernel"], arch) for row in rows for arch, one in row["targets"].items() if spilled(one)]
+    assert [where for where in found if where[2] not in meant[where[0]]] == []
     if metadata.version("triton") == recorded()["triton"]:
         assert recorded()["kernels"].get(file) == rows, f"python -m tests.builds docs/kernels.md templates/triton_builds.yaml {file}"
 
 
-def spilled(file: str) -> list[str]:
-    return [*aot.spills(aot.compiled(file))]
+def spilled(one: dict[str, Any] | str) -> bool:
+    return not isinstance(one, str) and one["spilled"] > 0
 
 
 def test_the_table_knows_no_other_files() -> None:

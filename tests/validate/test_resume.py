@@ -1,19 +1,24 @@
 """A comparison that is stopped anywhere and started again ends with the report of one that was not."""
 
+import json
+import multiprocessing
+import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 pytest.importorskip("transformers")
 
 from day0.cli.app import main
+from day0.spec.progress import Progress
+from day0.stages import service
 from day0.stages.budget import Budget
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
@@ -87,25 +92,89 @@ def test_a_line_that_was_cut_off_is_measured_again(monkeypatch: pytest.MonkeyPat
     assert timeless(report.to_dict()) == timeless(validate(monkeypatch, folder, until="weights").to_dict())
 
 
-@pytest.mark.slow
+def test_what_was_measured_of_the_model_is_reused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Stopped between its layers it goes on with the one that comes next; stopped after the last answer nobody is asked again."""
+    journal, folder = tmp_path / "kept", checkpoint("qwen3_moe")
+    wanted: dict[str, Any] = dict(only=["model", "service"], dtype="float32", tokens=34)
+    right = timeless(validate(monkeypatch, folder, **wanted).to_dict())
+    for stop in (("model", 2), ("service", 3)):
+        with pytest.raises(Stopped):
+            validate(monkeypatch, folder, journal=journal, progress=at(*stop), **wanted)
+    kept = [json.loads(line)["key"] for line in (journal / "measured.jsonl").read_text().splitlines()]
+    assert kept == ["model 0", "model 1", "model 2", "model logits", "service: the engine alone", "service: answers"]
+    for name in ("_asked", "_heard"):
+        monkeypatch.setattr(service, name, None)
+    assert timeless(validate(monkeypatch, folder, journal=journal, **wanted).to_dict()) == right
+
+
+def at(what: str, done: int) -> Progress:
+    """Progress that ends the run at one word."""
+
+    def hear(said: str, so_far: int, _total: int) -> None:
+        if (said, so_far) == (what, done):
+            raise Stopped
+
+    return hear
+
+
+def validate_all(folder: Path) -> None:
+    """`day0 validate --layer all` in a process that was forked with everything imported."""
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    with open(os.devnull, "w") as nowhere:
+        sys.stdout = sys.stderr = nowhere
+        sys.exit(main(["validate", "--layer", "all"]))
+
+
+def measured(journal: Path) -> int:
+    """Whole lines that a run has written."""
+    try:
+        return journal.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
 def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each time the process is found alive, in the middle of what comes after another thing that it measured, on every rung."""
     monkeypatch.chdir(tmp_path)
-    for command in (["inspect", str(checkpoint("deepseek_v3"))], ["plan-memory"], ["map-ops"]):
+    for command in (["inspect", str(checkpoint("glm_moe_dsa-shared"))], ["plan-memory"], ["map-ops"]):
         assert main(command) == 0
-    command = [sys.executable, "-m", "day0", "validate", "--layer", "all"]
-    start = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True)
-    whole, draw = time.monotonic() - start, random.Random(0)
-    (file,) = tmp_path.rglob("validate-layer.yaml")
+    (folder,) = {file.parent for file in tmp_path.rglob("map-ops.yaml")}
+    file, journal = folder / "validate-layer.yaml", folder / "validate-layer.partial" / "measured.jsonl"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))  # what is imported before the fork is found there
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["transformers.models.glm_moe_dsa.modeling_glm_moe_dsa", __name__])
+
+    def run() -> Any:
+        process = processes.Process(target=validate_all, args=(tmp_path,))
+        process.start()
+        return process
+
+    whole = run()
+    lines = 0
+    while whole.is_alive():
+        lines, _ = max(lines, measured(journal)), time.sleep(0.002)
+    assert whole.exitcode == 0 and lines > 40
     right = timeless(yaml.safe_load(file.read_text()))
-    for _ in range(10):
+    draw = random.Random(0)
+    places = [*sorted(draw.sample(range(1, lines - 1), 8)), lines - 1, 1]
+    found = []
+    for round_ in (places[0:8:2], places[1:8:2], places[8:9], places[9:]):  # several deaths in a row, each further on
         file.unlink()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(whole * draw.uniform(0.1, 0.95))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        subprocess.run(command, check=True, capture_output=True)
-        assert timeless(yaml.safe_load(file.read_text())) == right
+        for place in round_:
+            process = run()
+            while measured(journal) < place and process.is_alive():
+                time.sleep(0.0005)
+            time.sleep(draw.uniform(0, 0.02))
+            assert process.is_alive(), f"it ended before {place} of {lines} things were measured"
+            process.kill()
+            process.join()
+            assert process.exitcode == -signal.SIGKILL and not file.exists()
+            found.append(measured(journal))
+        last = run()
+        last.join()
+        assert last.exitcode == 0 and timeless(yaml.safe_load(file.read_text())) == right
+    assert len(found) == 10 and len(set(found)) >= 9 and max(found) <= lines
 
 
 def test_a_budget_ends_it_in_time_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
