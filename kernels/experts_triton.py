@@ -74,5 +74,6 @@ def refuses(site: Site, machine: Any) -> str | None:
 IMPL = Impl(op="experts", provider="triton", fn=launch, refuses=refuses, status="compiled")
 BUILDS = (
     *(Build(sizes={"T": 16, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", *PACKED)),
+    *(Build(sizes={"T": 64, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", "fp8_block")),
     *(Build(sizes={"T": 2048, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", "fp8_block", "mxfp4")),
 )

@@ -1,14 +1,16 @@
-"""Linear maps of groups of inputs in one launch, over weights as they lie at rest."""
+"""Linear maps of groups of inputs in one launch, over plain weights or codes of 8 bits with a scale a block."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from day0.kernels.tiles.matrix import HALVES, PACKED, matrix, unreadable
+from day0.kernels.tiles.matrix import HALVES, matrix
 from day0.kernels.tiles.product import launch_product
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import torch
 from day0.spec.ops import Impl, Site
+
+FORMATS = ("plain", "fp8_block")
 
 
 def launch(x_TGI: Any, weight_OI: Any) -> Any:
@@ -19,8 +21,8 @@ def launch(x_TGI: Any, weight_OI: Any) -> Any:
 
 
 def refuses(site: Site, machine: Any) -> str | None:
-    return unlaunchable(site, machine, ("plain", *PACKED), HALVES) or unreadable(site)
+    return unlaunchable(site, machine, FORMATS, HALVES)
 
 
 IMPL = Impl(op="grouped_linear", provider="triton", fn=launch, refuses=refuses, status="compiled")
-BUILDS = tuple(Build(sizes={"T": T, "G": 8, "O": 1024, "I": 4096}, format=form) for form in ("plain", "fp8_block") for T in (16, 4096))
+BUILDS = tuple(Build(sizes={"T": T, "G": 8, "O": 1024, "I": 4096}, format=form) for form in FORMATS for T in (16, 4096))

@@ -42,5 +42,5 @@ IMPL = Impl(op="linear", provider="triton", fn=launch, refuses=refuses, status="
 BUILDS = (
     *(Build(sizes={"T": 16, "O": (4096,), "I": 7168}, format=form) for form in PACKED),
     *(Build(sizes={"T": 16, "O": (4096,), "I": 7168}, format=form, dtype="float16") for form in ("gptq", "awq")),
-    *(Build(sizes={"T": 4096, "O": (4096,), "I": 7168}, format=form) for form in ("fp8_block", "mxfp4", "int4")),
+    *(Build(sizes={"T": T, "O": (4096,), "I": 7168}, format=form) for form in ("fp8_block", "mxfp4", "int4") for T in (64, 4096)),
 )

@@ -16,7 +16,7 @@ BLOCKS: dict[str, Block] = {
 WEIGHTS = {"linear": ("weight_OI",), "grouped_linear": ("weight_OI",), "experts": ("gate_EFD", "up_EFD", "down_EDF")}
 SIZES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "linear": ({"T": 5, "O": (72,), "I": 320, "bias": True}, ("awq", "gptq", "int4")),
-    "grouped_linear": ({"T": 5, "G": 3, "O": 24, "I": 160}, tuple(BLOCKS)),
+    "grouped_linear": ({"T": 5, "G": 3, "O": 24, "I": 160}, ("fp8_block",)),
     "experts": ({"T": 5, "D": 192, "F": 72, "K": 2, "variant": "biases"}, ("awq", "gptq", "int4")),
 }  # operator → sizes that eight divides, and formats in which its own cases have no weights, or not in those groups
 RMS = {"e4m3": 123.0, "e2m1": 2.9, "int4": 6.0}  # about that of random codes
