@@ -108,12 +108,15 @@ class Engine:
         """Share of state pages in use."""
         return self.state.usage
 
+    @property
+    def read(self) -> int:
+        """Bytes of weights taken from files since the start."""
+        return self.forward.weights.read
+
     def account(self) -> dict[str, int]:
         """Bytes allocated for weights, state and workspace; and what the plan keeps for the activations of a step."""
-        found = {
-            "weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace,
-            "activations": self.plan.per_card[0].activations,
-        }  # fmt: skip
+        held = {"weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace}
+        found = held | {"activations": self.plan.per_card[0].activations}
         vision = self.forward.vision
         if vision is not None:
             found["images"] = vision.capacity

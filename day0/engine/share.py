@@ -6,7 +6,7 @@ from typing import Any
 
 from day0.engine.shadow.tensor import UNEVEN
 from day0.spec.model import Layer, Model, PartSpec
-from day0.spec.placement import Placement
+from day0.spec.placement import Placement, portion
 from day0.spec.registry import parts
 
 Formats = Mapping[str, str]  # weight of a layer (or of the ends) → its format
@@ -40,7 +40,16 @@ class Share:
 
 def shared(layer: Layer, place: Placement) -> Layer:
     """With the sublayers that a rank computes."""
-    return replace(layer, **{name: parts().get(part.kind).share(part, place) for name, part in layer.parts()})
+    local: dict[str, Any] = {name: computed(part, place) for name, part in layer.parts()}
+    return replace(layer, **local)
+
+
+def computed(part: PartSpec, place: Placement) -> PartSpec:
+    """A rank's heads and widths; of an expert, what the cards that cut it have."""
+    found: PartSpec = parts().get(part.kind).of_rank(part, place.tp)
+    if getattr(part, "experts", 0):
+        found = replace(found, width=portion(part.width, place.expert_tp))  # type: ignore[attr-defined, call-arg]
+    return found
 
 
 def shape(value: Any, name: str = "") -> object:

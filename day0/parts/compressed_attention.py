@@ -5,12 +5,11 @@ projections. Layers with a small `every` pool overlapping runs and let an indexe
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec, Use
@@ -146,8 +145,4 @@ def _entry_sites(m: CompressedAttention, D: int, phase: Phase) -> Iterator[Site]
         yield Site(op="choose_entries", label="index", phase=phase, sizes=sizes, options={"every": m.every})
 
 
-def share(m: CompressedAttention, place: Placement) -> CompressedAttention:
-    return replace(m, heads=portion(m.heads, place.tp), out_groups=portion(m.out_groups, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "out_groups"))

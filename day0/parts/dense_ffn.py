@@ -1,13 +1,11 @@
 """Feed-forward network: down(activation(gate(x)) · up(x)) (GLU variants, arXiv 2002.05202), or down(activation(up(x)))."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.activation import Activation
 from day0.spec.model import PartSpec, Split, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Placement, portion
 from day0.spec.record import record
 from day0.spec.state import StateSpec
 
@@ -67,8 +65,4 @@ def sites(f: DenseFfn, D: int, phase: Phase) -> Iterator[Site]:
     yield from network_sites(f.width, D, f.activation, phase)
 
 
-def share(f: DenseFfn, place: Placement) -> DenseFfn:
-    return replace(f, width=portion(f.width, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("width",))

@@ -4,14 +4,12 @@ A layer without an indexer reads what the layer `Layer.index_source` picked (arX
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.parts import mla
 from day0.parts.mla import Mla
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Placement
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -109,8 +107,4 @@ def _index_sites(i: Indexer, d: Dsa, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="choose_entries", label="select", phase=phase, sizes=sizes, options={"every": i.pool})
 
 
-def share(d: Dsa, place: Placement) -> Dsa:
-    return replace(d, attention=mla.share(d.attention, place))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("attention.heads",))

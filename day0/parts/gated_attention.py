@@ -1,6 +1,6 @@
 """Grouped-query attention whose output passes a gate (arXiv 2505.06708), the gate coming from the query projection."""
 
-from day0.parts.gqa import Gqa, share, sites, state, tensors
+from day0.parts.gqa import Gqa, sites, state, tensors
 from day0.spec.part import Part
 from day0.spec.record import record
 
@@ -15,4 +15,4 @@ class GatedAttention(Gqa):
         return {**super().widths, "q": self.heads * (self.qk_dim + self.v_dim)}
 
 
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "kv_heads"))

@@ -1,13 +1,12 @@
 """Gated DeltaNet (arXiv 2412.06464): linear attention by the delta rule, with one decay a head."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -81,8 +80,4 @@ def sites(m: Gdn, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.widths["v"]}, weights=("o",))
 
 
-def share(m: Gdn, place: Placement) -> Gdn:
-    return replace(m, key_heads=portion(m.key_heads, place.tp), value_heads=portion(m.value_heads, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("key_heads", "value_heads"))

@@ -1,13 +1,12 @@
 """Grouped-query attention (arXiv 2305.13245), with multi-head and multi-query attention as its ends."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 from day0.spec.model import Norm, PartSpec, Split, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import Growth, StateSpec
@@ -110,8 +109,4 @@ def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_dim}, weights=("o",))
 
 
-def share(m: Gqa, place: Placement) -> Gqa:
-    return replace(m, heads=portion(m.heads, place.tp), kv_heads=portion(m.kv_heads, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "kv_heads"))

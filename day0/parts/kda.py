@@ -1,12 +1,11 @@
 """Kimi Delta Attention (arXiv 2510.26692, §3): linear attention by the delta rule, with one decay for each channel."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.model import Norm, PartSpec, Split, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -77,8 +76,4 @@ def sites(m: Kda, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.width}, weights=("o",))
 
 
-def share(m: Kda, place: Placement) -> Kda:
-    return replace(m, heads=portion(m.heads, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads",))

@@ -1,13 +1,12 @@
 """Lightning attention with a gated output (MiniMax-01, arXiv 2501.08313, §2.2)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.activation import Activation
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -60,9 +59,4 @@ def sites(m: Lightning, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.width}, weights=("o",))
 
 
-def share(m: Lightning, place: Placement) -> Lightning:
-    heads = portion(m.heads, place.tp)
-    return replace(m, heads=heads, slopes=m.slopes[:heads])
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "slopes"))

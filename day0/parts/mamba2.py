@@ -1,12 +1,11 @@
 """Mamba-2 (arXiv 2405.21060, §7): a state-space model with one decay a head that depends on the token."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.model import Norm, PartSpec, TensorSpec
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.state import StateSpec, wide
 
@@ -79,8 +78,4 @@ def sites(m: Mamba2, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.width}, weights=("o",))
 
 
-def share(m: Mamba2, place: Placement) -> Mamba2:
-    return replace(m, heads=portion(m.heads, place.tp), groups=portion(m.groups, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "groups"))

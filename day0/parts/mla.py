@@ -1,12 +1,11 @@
 """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, §2.1)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Heads, Placement, portion
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -108,8 +107,4 @@ def _projections(m: Mla, D: int, phase: Phase) -> Iterator[Site]:
     yield norm_site(m.norm, "kv_a_norm", phase, {"D": m.kv_lora_rank})
 
 
-def share(m: Mla, place: Placement) -> Mla:
-    return replace(m, heads=portion(m.heads, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads",))

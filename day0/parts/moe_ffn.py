@@ -1,7 +1,6 @@
 """Mixture of experts: a router picks a few networks for each token; shared ones see every token (arXiv 2401.06066)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 from day0.parts.dense_ffn import linears, network_sites, projections
@@ -9,7 +8,6 @@ from day0.spec.activation import Activation
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Placement, portion
 from day0.spec.record import record
 from day0.spec.state import StateSpec
 
@@ -113,8 +111,4 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
         yield norm_site(f.out_norm, "out_norm", phase, {"D": D})
 
 
-def share(f: MoeFfn, place: Placement) -> MoeFfn:
-    return replace(f, width=portion(f.width, place.expert_tp), shared_width=portion(f.shared_width, place.tp))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("shared_width",))

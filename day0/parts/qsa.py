@@ -12,7 +12,6 @@ from day0.parts.gated_attention import GatedAttention
 from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
-from day0.spec.placement import Placement
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -65,8 +64,4 @@ def sites(m: Qsa, D: int, phase: Phase) -> Iterator[Site]:
             yield site
 
 
-def share(m: Qsa, place: Placement) -> Qsa:
-    return replace(m, attention=gqa.share(m.attention, place))
-
-
-PART = Part(tensors=tensors, state=state, sites=sites, share=share)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("attention.heads", "attention.kv_heads"))
