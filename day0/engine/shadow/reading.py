@@ -2,6 +2,7 @@
 
 import builtins
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isgeneratorfunction
@@ -44,7 +45,6 @@ class Reading:
     """One world of modules in which `import torch` gives a stand-in that counts on `heap`."""
 
     def __init__(self) -> None:
-        importlib.import_module("day0.spec.step")  # dataclasses look for the module of a class by its name
         self.heap = Heap()
         self.torch = Module(self.heap)
         self._modules: dict[str, Any] = {"torch": self.torch, "torch.nn.functional": self.torch.nn.functional}
@@ -84,7 +84,12 @@ class Reading:
         module = importlib.util.module_from_spec(found)
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
         self._modules[name] = module
-        exec(found.loader.get_code(name), vars(module))  # type: ignore[attr-defined]
+        known = sys.modules.setdefault(name, module)  # dataclasses look for the module of a class by its name
+        try:
+            exec(found.loader.get_code(name), vars(module))  # type: ignore[attr-defined]
+        finally:
+            if known is module:
+                del sys.modules[name]
         if name == "day0.spec.lazy":
             vars(module).update(torch=self.torch, functional=self.torch.nn.functional)
         if name.startswith(REMEMBERING):
