@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from day0.engine.demand import Demand
 from day0.engine.legal import problems
-from day0.engine.working import Working
+from day0.engine.working import Working, working
 from day0.spec.machine import Machine
 from day0.spec.placement import Placement
 
@@ -22,7 +22,7 @@ def plan(demand: Demand, fixed: Mapping[str, int]) -> Demand:
         if found is not None:
             return found
     whole = best(demand, demand.machine.cards, fixed) or best(demand, max(counts(demand.machine, demand.machine.cards, fixed), default=1), fixed)
-    return whole or demand.placed(forced(demand, fixed))
+    return rehearsed(whole or demand.placed(forced(demand, fixed)))
 
 
 def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
@@ -86,6 +86,13 @@ def worth(demand: Demand) -> Worth:
     """Whether a plan fits; the sequences that it takes, or what it has left where it does not fit; its ranks."""
     holds = demand.holds
     return holds, demand.sequences_that_fit if holds else demand.card().free, demand.placement.tp
+
+
+def rehearsed(demand: Demand) -> Demand:
+    """The same, its steps rehearsed though the weights do not fit: they may where some of them stay elsewhere."""
+    same = demand.placed(demand.placement)
+    same.__dict__["working"] = working(demand.inventory, demand.workload, demand.placement, demand.rules, runs=demand.workload.engine == "day0")
+    return same
 
 
 def idle(demand: Demand) -> Demand:
