@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 READ = ("blocks", "engine", "kernels", "ops", "spec")  # folders whose files are run on shadows
 
 
