@@ -40,8 +40,8 @@ def launch(x_THV: Any, gate_THV: Any, weight: Any, eps: float, gate: str, gate_f
     block = triton.next_power_of_2(V)
     each = max(1, TILE // block)
     normalise_gated[(triton.cdiv(T * H, each),)](
-        x, gates, weight, y, T * H, H, V, x.stride(0), x.stride(1), gates.stride(0), gates.stride(1), V if weight.dim() == 2 else 0, eps,
-        SILU=gate == "silu", GATE_FIRST=gate_first, ROWS=each, BLOCK=block, num_warps=warps(each * block),
+        x, gates, weight.contiguous(), y, T * H, H, V, x.stride(0), x.stride(1), gates.stride(0), gates.stride(1),
+        V if weight.dim() == 2 else 0, eps, SILU=gate == "silu", GATE_FIRST=gate_first, ROWS=each, BLOCK=block, num_warps=warps(each * block),
     )  # fmt: skip
     return y
 

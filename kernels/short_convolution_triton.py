@@ -1,6 +1,7 @@
 """Short convolution in Triton: a program takes some tokens of one sequence and some channels, and reads what went before from the state.
 
-The first program of a sequence writes the state anew. Tokens may lie apart.
+The first program of a sequence writes the state anew. Where sequences have as many new tokens each, nothing is copied to the device. Tokens
+may lie apart.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ def inputs_at(x, carried, at, channel, count, REACH, C, x_t, mask):
 
 @triton.jit
 def convolve(
-    x, weight, carried, bias, starts, y, left, C, x_t, weight_c, J: tl.constexpr, DILATION: tl.constexpr, ROWS: tl.constexpr,
+    x, weight, carried, bias, starts, each, y, left, C, x_t, weight_c, J: tl.constexpr, DILATION: tl.constexpr, ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    b = tl.program_id(0)
-    first = tl.load(starts + b).to(tl.int64)
-    count = tl.load(starts + b + 1) - first
+    b = tl.program_id(0).to(tl.int64)
+    first, count = b * each, each
+    if starts is not None:
+        first = tl.load(starts + b)
+        count = tl.load(starts + b + 1) - first
     reach: tl.constexpr = (J - 1) * DILATION
     channel = (tl.program_id(2) * BLOCK + tl.arange(0, BLOCK))[None, :]
     row = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    here, before = x + first * x_t, carried + b.to(tl.int64) * reach * C
+    here, before = x + first * x_t, carried + b * reach * C
     total = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     inside = (row < count) & (channel < C)
     for j in tl.static_range(J):
@@ -47,7 +50,7 @@ def convolve(
     if tl.program_id(1) == 0:
         for s in range(reach):
             value = inputs_at(here, before, count - reach + s + row * 0, channel, count, reach, C, x_t, (row == 0) & (channel < C))
-            tl.store(left + (b.to(tl.int64) * reach + s) * C + channel + row * 0, value, mask=(row == 0) & (channel < C))
+            tl.store(left + (b * reach + s) * C + channel + row * 0, value, mask=(row == 0) & (channel < C))
 
 
 def launch(x_TC: Any, weight_CJ: Any, carried_BSC: Any, queries: tuple[int, ...], bias_C: Any = None, dilation: int = 1) -> Any:
@@ -56,12 +59,13 @@ def launch(x_TC: Any, weight_CJ: Any, carried_BSC: Any, queries: tuple[int, ...]
     (T, C), J = x.shape, weight.shape[1]
     y = torch.empty((T, C), dtype=x.dtype, device=x.device)
     left = torch.empty((len(queries), (J - 1) * dilation, C), dtype=x.dtype, device=x.device)
-    starts = torch.tensor([0, *accumulate(queries)], dtype=torch.int32, device=x.device)
+    alike = len({*queries}) == 1
+    starts = None if alike else torch.tensor([0, *accumulate(queries)], dtype=torch.int64, device=x.device)
     rows = min(16, triton.next_power_of_2(max(queries)))
     block = min(triton.next_power_of_2(C), TILE // rows)
     convolve[(len(queries), triton.cdiv(max(queries), rows), triton.cdiv(C, block))](
-        x, weight, carried_BSC.contiguous(), bias_C, starts, y, left, C, x.stride(0), weight.stride(0), J=J, DILATION=dilation, ROWS=rows,
-        BLOCK=block, num_warps=warps(rows * block),
+        x, weight, carried_BSC.contiguous(), bias_C, starts, queries[0], y, left, C, x.stride(0), weight.stride(0), J=J, DILATION=dilation,
+        ROWS=rows, BLOCK=block, num_warps=warps(rows * block),
     )  # fmt: skip
     return y, left
 
@@ -71,4 +75,4 @@ def refuses(site: Site, machine: Any) -> str | None:
 
 
 IMPL = Impl(op="short_convolution", provider="triton", fn=launch, refuses=refuses, status="compiled")
-BUILDS = (Build(sizes={"queries": (1,) * 64, "C": 12288, "J": 4}), Build(sizes={"queries": (4096,), "C": 8192, "J": 4, "bias": True}))
+BUILDS = (Build(sizes={"queries": (1,) * 64, "C": 12288, "J": 4}), Build(sizes={"queries": (4000, 96), "C": 8192, "J": 4, "bias": True}))

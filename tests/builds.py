@@ -45,7 +45,8 @@ def text(table: Table) -> str:
     for file, found in sorted(table.items()):
         lines.append(f"  {file}:")
         for row in found:
-            lines.append(f"  - {flow({name: value for name, value in row.items() if name != 'targets'})[1:-1]}".replace(", ", "\n    "))
+            said = [f"{name}: {flow(value)}" for name, value in row.items() if name != "targets"]
+            lines += [f"  - {said[0]}", *(f"    {one}" for one in said[1:])]
             lines += ["    targets:", *(f"      {arch}: {flow(one)}" for arch, one in row["targets"].items())]
     return "\n".join(lines) + "\n"
 
@@ -59,7 +60,7 @@ def page(table: Table) -> str:
     lines = [
         "# Triton kernels, compiled for six targets", "",
         f"Written by `python -m tests.builds` with Triton {version('triton')}; no device took part. A cell is registers of a thread, bytes that",
-        "it spills (where it does), KiB of shared memory of a block (where there is any), and the matrix instructions of the listing. **Bold**",
+        "it spills (where it does), shared memory of a block (where there is any), and the matrix instructions of the listing. **Bold**",
         "is a finding: a spill, or a product for whose type there is no matrix instruction: it is widened, or becomes ordinary arithmetic.",
         "Every kernel is compared with its operator's reference in Triton's interpreter by `tests/kernels`.", "",
     ]  # fmt: skip
@@ -74,8 +75,9 @@ def cell(one: dict[str, Any] | str) -> str:
     """One build on one target."""
     if isinstance(one, str):
         return one
+    shared = one["shared"]
     said = [f"{one['registers']}", f"**{one['spilled']} spilled**" if one["spilled"] else ""]
-    said += [f"{one['shared'] / 1024:.2g} KiB" if one["shared"] else "", *one.get("matrix", ())]
+    said += ["" if not shared else f"{shared} B" if shared < 1024 else f"{shared / 1024:.3g} KiB", *one.get("matrix", ())]
     return ", ".join(filter(None, [*said, *(f"**{kind} emulated**" for kind in one.get("emulated", ()))]))
 
 

@@ -24,14 +24,12 @@ class Build:
 
     @property
     def name(self) -> str:
-        """Such as "T64-D7168"."""
-        said = [f"{axis}{_short(value)}" for axis, value in self.sizes.items()]
-        said += [name for name, usual in ((self.format, "plain"), (self.dtype, "bfloat16")) if name != usual]
-        return "-".join(said).replace(" ", "_")
+        """Such as "T64-D7168" or "T64-D128-weight=plus one"; several sizes that are alike as "queries=64x1"."""
+        said = [f"{axis}{value}" if isinstance(value, int) else f"{axis}={_several(value)}" for axis, value in self.sizes.items()]
+        return "-".join(said + [word for word, usual in ((self.format, "plain"), (self.dtype, "bfloat16")) if word != usual])
 
 
-def _short(value: Any) -> str:
-    """Several of one size as "64x1"."""
+def _several(value: Any) -> str:
     alike = isinstance(value, tuple) and len({*value}) == 1
     return f"{len(value)}x{value[0]}" if alike else str(value)
 

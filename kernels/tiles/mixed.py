@@ -34,11 +34,18 @@ def mix_parts(
     tl.store(squares + part.to(tl.int64) * T + t, square, mask=t < T)
 
 
+def step(T: int, rows: int) -> tuple[int, int]:
+    """Tokens and columns that are multiplied with `rows` rows at once."""
+    tokens = 16 if T >= MANY else 4
+    return tokens, min(64, PRODUCTS // (tokens * rows))
+
+
 def parts(streams_TMD: Any, norm_I: Any, weight_OI: Any) -> tuple[Any, Any, int]:
     """dots [M · splits, T, rows], squares [M · splits, T], and splits, a power of two; rows are those of the weight, padded to one."""
     (T, M, D), maps = streams_TMD.shape, weight_OI.shape[0]
-    tokens, rows = 16 if T >= MANY else 4, triton.next_power_of_2(maps)
-    blocks, block = triton.cdiv(T, tokens), min(64, PRODUCTS // (tokens * rows))
+    rows = triton.next_power_of_2(maps)
+    tokens, block = step(T, rows)
+    blocks = triton.cdiv(T, tokens)
     splits = 1 << max(0, min(8, D // block, PROGRAMS // (blocks * M)).bit_length() - 1)
     dots = torch.empty((M * splits, T, rows), dtype=torch.float32, device=streams_TMD.device)
     squares = torch.empty((M * splits, T), dtype=torch.float32, device=streams_TMD.device)

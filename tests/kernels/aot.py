@@ -98,12 +98,16 @@ def compile_one(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], a
     signature, constants, hints = {}, {}, {}
     for place, parameter in enumerate(function.params):
         value = given.arguments.get(parameter.name, parameter.default)
-        kind, hint = ("constexpr", False) if parameter.is_constexpr else specialised(value)
-        signature[parameter.name] = kind
-        if kind == "constexpr":
-            constants[(place,)] = value
-        if hint:
-            hints[(place,)] = [["tt.divisibility", 16]]
+        several = isinstance(value, tuple) and not parameter.is_constexpr
+        kinds = []
+        for path, one in [((place, part), one) for part, one in enumerate(value)] if several else [((place,), value)]:
+            kind, hint = ("constexpr", False) if parameter.is_constexpr else specialised(one)
+            kinds.append(kind)
+            if kind == "constexpr":
+                constants[path] = one
+            if hint:
+                hints[path] = [["tt.divisibility", 16]]
+        signature[parameter.name] = tuple(kinds) if several else kinds[0]
     source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=hints)
     target = GPUTarget("hip", arch, 64) if arch.startswith("gfx") else GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
     return triton.compile(source, target=target, options={name: value for name, value in kwargs.items() if name not in names})

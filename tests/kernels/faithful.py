@@ -8,6 +8,7 @@ has had TRITON_INTERPRET=1 in its environment before Triton was imported.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +40,12 @@ def stored(values: np.ndarray, dtype: Any) -> TensorHandle:
         return TensorHandle(values, tl.int1 if values.dtype == np.bool_ else dtype.scalar)
     codes = torch.from_numpy(np.array(values, dtype=np.float32)).to(kind).view(getattr(torch, f"int{8 * kind.itemsize}"))
     return TensorHandle(codes.numpy().view(f"u{kind.itemsize}"), dtype.scalar)
+
+
+def tf32(values: np.ndarray) -> np.ndarray:
+    """float32 rounded to nearest even at ten bits of mantissa."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    return ((bits + 0xFFF + (bits >> 13 & 1)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 class Faithful(InterpreterBuilder):
@@ -80,6 +87,9 @@ class Faithful(InterpreterBuilder):
     def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
         return self.unary_op(arg, lambda x: 1 / np.sqrt(x))
 
+    def create_erf(self, arg: TensorHandle) -> TensorHandle:
+        return self.unary_op(arg, lambda x: torch.erf(torch.from_numpy(np.array(x))).numpy())
+
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         if z.dtype.scalar not in NARROW:
             return super().create_fma(x, y, z)
@@ -90,28 +100,28 @@ class Faithful(InterpreterBuilder):
             return super().create_clampf(arg, lo, hi, propagate_nans)
         return stored(np.clip(wide(arg), wide(lo), wide(hi)), arg.dtype)
 
-    def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, max_num_imprecise_acc: Any) -> TensorHandle:
+    def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, *how: Any) -> TensorHandle:
         left, right = wide(a), wide(b)
         if left.dtype == np.float32 and a.dtype.scalar not in NARROW and input_precision == interpreter._ir.INPUT_PRECISION.TF32:
-            left, right = interpreter._round_f32_to_tf32(left), interpreter._round_f32_to_tf32(right)
+            left, right = tf32(left), tf32(right)
         return TensorHandle(np.matmul(left, right, dtype=d.data.dtype) + d.data, d.dtype.scalar)
 
-    def create_masked_load(self, ptrs: TensorHandle, mask: TensorHandle, other: Any, cache_policy: Any, is_volatile: bool) -> TensorHandle:
+    def create_masked_load(self, ptrs: TensorHandle, mask: TensorHandle, other: Any, *how: Any) -> TensorHandle:
         self.require_inside(ptrs, mask)
         if other is None:
             kind = ptrs.get_element_ty()
             empty = np.full(ptrs.data.shape, 0xFF, dtype=np.uint8).repeat(interpreter._get_np_dtype(kind).itemsize)
             filled = empty.view(interpreter._get_np_dtype(kind)).reshape(ptrs.data.shape)
             other = TensorHandle(filled, kind)
-        return super().create_masked_load(ptrs, mask, other, cache_policy, is_volatile)
+        return super().create_masked_load(ptrs, mask, other, *how)
 
-    def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: TensorHandle, cache_policy: Any) -> Any:
+    def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: TensorHandle, *how: Any) -> Any:
         self.require_inside(ptrs, mask)
-        return super().create_masked_store(ptrs, value, mask, cache_policy)
+        return super().create_masked_store(ptrs, value, mask, *how)
 
-    def create_atomic_rmw(self, rmwOp: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> TensorHandle:
+    def create_atomic_rmw(self, kind: Any, ptr: TensorHandle, value: TensorHandle, mask: TensorHandle, *how: Any) -> TensorHandle:
         self.require_inside(ptr, mask)
-        return super().create_atomic_rmw(rmwOp, ptr, val, mask, sem, scope)
+        return super().create_atomic_rmw(kind, ptr, value, mask, *how)
 
 
 def spans(arguments: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +157,8 @@ def install() -> None:
     plain, call = ReduceScanOpInterface.apply, GridExecutor.__call__
 
     def launch(self: Any, *args: Any, **kwargs: Any) -> None:
-        interpreter.interpreter_builder.spans = spans([*args, *kwargs.values()])
+        given = [*args, *kwargs.values()]
+        interpreter.interpreter_builder.spans = spans([*given, *chain.from_iterable(one for one in given if isinstance(one, tuple))])
         call(self, *args, **kwargs)
 
     def apply(self: Any, given: Any) -> Any:

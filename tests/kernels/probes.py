@@ -7,7 +7,7 @@ from typing import Any
 
 from day0.spec.lazy import tl, torch, triton
 
-TYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2")
+TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @triton.jit
