@@ -95,7 +95,8 @@ def shares(rows: Sequence[tuple[str, Sequence[Share]]], description: str) -> Mar
             marks += [line(0, y, 100, y, "grid"), line(at[0], y, at[2], y, f"course {one.look}")]
             marks.append(dot(at[1], y, f"mark {one.look}", f"{name}, {one.name}: {one.said}"))
         top += (len(found) + 2) * LINE + GAP
-    return chart(top, description, marks)
+    marks += [text(at, top + 4, f"{at} %", "tick", anchor) for at, anchor in ((0, "start"), (50, "middle"), (100, "end"))]
+    return chart(top + 8, description, marks)
 
 
 def lines(series: Sequence[Series], last: int, description: str) -> Markup:
