@@ -1,43 +1,54 @@
-"""The vision tower, taught alone to say what is drawn: the loss of a language model teaches it colours and hardly shapes."""
+"""The vision tower, taught alone to say what is drawn: the loss of a language model teaches it colours and no shapes.
+
+Each embedding learns to be close to the words for the colour and the shape of the thing that it shows a part of.
+"""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 from descent import Descent
 from muon import optimisers
 from tasks import COLOURS, SHAPES, Sample, caption
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, linear, scaled_dot_product_attention
+from torch.nn.functional import cross_entropy, layer_norm, linear, normalize, scaled_dot_product_attention
 from transformers.models.glm5_next import modeling_glm5_next as community
 
 MUON, ADAM, BATCH = 0.01, 0.003, 32
 LENGTH = 1.0  # of an embedding when the tower is done, on average: text embeddings are of this order
+NAMES = (list(COLOURS), list(SHAPES))
+LEAST, NOBODY = 0.1, -100  # share of an embedding's square that a thing fills before it is asked for; what is not asked
 
 
-class Reader(nn.Module):
-    """Colour and shape of the first and of the second thing in a picture, or that there is none, from its embeddings."""
+class Namer(nn.Module):
+    """Which word an embedding is closest to: of the colours and of the shapes, or none, by the embeddings of these words."""
 
-    def __init__(self, width: int, tokens: int, heads: int = 4) -> None:
+    def __init__(self, words: Sequence[Tensor]) -> None:
         super().__init__()
-        self.places, self.wanted = nn.Parameter(torch.randn(tokens, width) * 0.02), nn.Parameter(torch.randn(2, width) * 0.5)
-        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.names = nn.ModuleList(nn.Linear(width, len(names) + 1) for names in (COLOURS, SHAPES))
+        middle = torch.cat(list(words)).mean(0)
+        self.words = [normalize(rows - middle, dim=-1) for rows in words]
+        self.none = nn.ParameterList(nn.Parameter(torch.randn(1, len(middle)) * 0.02) for _ in words)
+        self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, seen_BTD: Tensor) -> list[Tensor]:
-        """[B, 2, colours + 1] and [B, 2, shapes + 1]."""
-        seen = self.before(seen_BTD) + self.places
-        read, _ = self.attention(self.wanted.expand(len(seen), -1, -1), seen, seen, need_weights=False)
-        return [name(self.after(read)) for name in self.names]
+        """[B, T, colours + 1] and [B, T, shapes + 1]."""
+        seen = self.scale * layer_norm(seen_BTD, seen_BTD.shape[-1:])
+        return [seen @ torch.cat([rows, none]).mT for rows, none in zip(self.words, self.none, strict=True)]
 
 
-def drawn(one: Sample) -> list[list[int]]:
-    """Colours and shapes that an answer names, each in order, filled to two with "none"."""
-    words = one.answer.lower().rstrip(".").split()
-    said = [[list(names).index(word) for word in words if word in names] for names in (COLOURS, SHAPES)]
-    return [[*found, len(names)][:2] for found, names in zip(said, (COLOURS, SHAPES), strict=True)]
+def shown(one: Sample, rows: int, columns: int) -> list[list[int]]:
+    """Colour and shape in each square of a picture, by their places in `NAMES`; one more is none."""
+    said = [[names.index(word) for word in one.answer.rstrip(".").split() if word in names] for names in NAMES]
+    pixels = np.asarray(one.image)
+    drawn = (pixels != pixels[0, 0]).any(-1).reshape(rows, pixels.shape[0] // rows, columns, -1).mean((1, 3))
+    found = []
+    for names, places in zip(NAMES, said, strict=True):
+        of_column = np.repeat(places, columns // len(places))  # two things have a half each
+        squares = np.where(drawn == 0, len(names), np.where(drawn < LEAST, NOBODY, of_column))
+        found.append(squares.flatten().tolist())
+    return found
 
 
 def see(tower: Any, patches_BPK: Tensor, height: int, width: int) -> Tensor:
@@ -68,26 +79,26 @@ def pictures(processor: Any, samples: Sequence[Sample]) -> tuple[Tensor, int, in
     return media["pixel_values"].unflatten(0, (len(samples), -1)), height, width
 
 
-def teach(tower: Any, processor: Any, steps: int, seed: int) -> Reader:
-    """Give the tower fresh weights, and lower the loss of a reader that names what it sees; returns the reader."""
-    random = Random(seed)
+def teach(tower: Any, words: Sequence[Tensor], processor: Any, steps: int, seed: int) -> Namer:
+    """Give the tower fresh weights, and bring what it sees close to `words`, embeddings of `NAMES`; returns what judged it."""
+    random, namer, merge = Random(seed), Namer(words), tower.spatial_merge_size
     tower.load_state_dict(type(tower)._from_config(tower.config, dtype=torch.float32).state_dict())
-    _, height, width = pictures(processor, [caption(random)])
-    reader = Reader(tower.config.out_hidden_size, height * width // tower.spatial_merge_size**2)
-    both = nn.ModuleList([tower, reader])
+    both = nn.ModuleList([tower, namer])
     descent = Descent(both, optimisers(both, MUON, ADAM), steps)
     for _ in descent:
         samples = [caption(random) for _ in range(BATCH)]
-        seen, right = see(tower, *pictures(processor, samples)), torch.tensor([drawn(one) for one in samples])
-        said = reader(seen)
-        descent.say(f"named rightly {rightly(said, right):.2f}")
-        torch.stack([cross_entropy(each.flatten(0, 1), right[:, i].flatten()) for i, each in enumerate(said)]).sum().backward()
+        patches, height, width = pictures(processor, samples)
+        seen, right = see(tower, patches, height, width), torch.tensor([shown(one, height // merge, width // merge) for one in samples])
+        said = namer(seen)
+        descent.say(f"colours {rightly(said[0], right[:, 0]):.2f} and shapes {rightly(said[1], right[:, 1]):.2f} named rightly")
+        torch.stack([cross_entropy(each.flatten(0, 1), right[:, i].flatten(), ignore_index=NOBODY) for i, each in enumerate(said)]).sum().backward()
         descent.down()
     with torch.no_grad():
         tower.merger.down_proj.weight.mul_(LENGTH / seen.norm(dim=-1).mean())
-    return reader
+    return namer
 
 
-def rightly(said: Sequence[Tensor], right_BKT: Tensor) -> float:
-    """Share of pictures of which all is named."""
-    return torch.stack([each.argmax(-1) for each in said], 1).eq(right_BKT).all(-1).all(-1).float().mean().item()
+def rightly(said_BTN: Tensor, right_BT: Tensor) -> float:
+    """Share of the squares with a thing that are named rightly."""
+    there = (right_BT != NOBODY) & (right_BT < said_BTN.shape[-1] - 1)
+    return (said_BTN.argmax(-1) == right_BT)[there].float().mean().item()

@@ -10,6 +10,7 @@ Sizes, tokenizer and picture settings are those of examples/tiny-glm5next. OUT i
 import argparse
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -73,6 +74,10 @@ class Batches:
         most = 4 + round(20 * min(1.0, progress / 0.7))
         return Sample(kind, *recall(self.random, max(2, most // 2), most))
 
+    def words(self, names: Sequence[str]) -> list[int]:
+        """Tokens of words inside a sentence."""
+        return [self.tokenizer.encode(f" {name}", add_special_tokens=False)[0] for name in names]
+
     def tokens(self, one: Sample) -> tuple[list[int], list[int]]:
         """Of the prompt, as the chat template writes it, and of the answer."""
         said = ([{"type": "image"}] if one.image else []) + [{"type": "text", "text": one.prompt}]
@@ -88,7 +93,7 @@ def build(seed: int, source: Path | None) -> Any:
     """The model in float32 with fresh weights or those of a release, and the fast delta rule in its place."""
     torch.manual_seed(seed)
     community.chunk_kimi_delta_attention = chunked_delta
-    kind, how = transformers.Glm5NextForConditionalGeneration, {"dtype": torch.float32, "attn_implementation": "eager"}
+    kind, how = transformers.Glm5NextForConditionalGeneration, dict[str, Any](dtype=torch.float32, attn_implementation="eager")
     if source:
         return kind.from_pretrained(source, **how)
     config = transformers.AutoConfig.from_pretrained(EXAMPLE)
@@ -158,7 +163,9 @@ def main() -> None:
     batches = Batches(wanted.batch, wanted.seed, MORE_CAPTIONS if wanted.source else SHARES)
     watch, few, grown = Watch(model), model.config.text_config.index_topk, wanted.source is not None
     if wanted.tower:
-        tower.teach(model.model.visual, batches.processor, wanted.tower, wanted.seed)
+        words = [model.get_input_embeddings().weight[batches.words(names)].detach() for names in tower.NAMES]
+        tower.teach(model.model.visual, words, batches.processor, wanted.tower, wanted.seed)
+        model.model.visual.requires_grad_(False)  # the loss of the language model would unlearn shapes
     watch.dense(LONGEST)
     train(model, batches, wanted.steps, GENTLE if grown else 1.0, grown)
     fit(model, watch, batches, wanted.fit)
