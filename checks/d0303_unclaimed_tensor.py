@@ -9,12 +9,11 @@ Example: model.layers.*.self_attn.q_norm.weight: 28 tensors of 7168 bytes, shape
 
 from collections.abc import Iterator
 
-from day0.checks.d0304_layer_index import beyond
-
 from day0.checkpoint.alike import alike
 from day0.checkpoint.banks import alike as alike_weights
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.unread import unread
+from day0.checks.d0304_layer_index import beyond
 from day0.engine.release import Release
 from day0.spec.check import check
 from day0.spec.finding import Finding

@@ -40,7 +40,7 @@ def beyond(release: Release) -> dict[int, list[str]]:
     """Index → unclaimed tensors of layers that the stack does not have."""
     names = release.family.names
     prefixes = "|".join(map(re.escape, sorted(names.prefixes, key=len, reverse=True)))
-    layer = re.compile(f"(?:{prefixes})" + re.escape(names.layer).replace(r"\{i\}", r"(\d+)"))
+    layer = re.compile(f"(?:{prefixes})" + re.escape(names.layer).replace(r"\{i\}", "([0-9]{1,18})"))
     found: dict[int, list[str]] = {}
     for name in release.unclaimed:
         match = layer.match(name)

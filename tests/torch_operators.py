@@ -1,7 +1,8 @@
 """Records which torch operators every implementation, weight format and sublayer uses, by running the checkpoints of the zoo.
 
 The command `python -m tests.torch_operators templates/torch_operators.yaml [name ...]` writes the table that `day0 map-ops` reads. Each
-checkpoint runs in two types, once with the implementations of this processor and once with references alone.
+checkpoint runs in two types: with the implementations of this processor, with references alone, and with kernels that are compiled when
+they are needed, which the zoo is too small for.
 """
 
 import os
@@ -19,9 +20,11 @@ from day0.engine.arguments import bound, site
 from day0.engine.bind import Function, Place
 from day0.engine.calls import call_key, part_key
 from day0.engine.model import Forward
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.score import score
 from day0.engine.watch import BETWEEN, Watch
+from day0.kernels.c.worth import LEAST
+from day0.spec.packed import Packed
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.target import Uses
@@ -133,12 +136,19 @@ def table(seen: Seen) -> str:
     return "\n".join(lines) + "\n"
 
 
+@contextmanager
+def chosen_for_all(*, forced: str = "", least: int = LEAST) -> Iterator[None]:
+    """What decides who runs a call: references alone where forced; from which size on kernels are compiled."""
+    with mock.patch.dict(os.environ, {"DAY0_OPS": forced}), mock.patch("day0.kernels.c.worth.LEAST", least):
+        yield
+
+
 def main(arguments: list[str]) -> None:
     out, chosen = Path(arguments[0]), arguments[1:] or names()
     seen: Seen = {}
     for name in chosen:
-        for forced in ("", "reference"):
-            with mock.patch.dict(os.environ, {"DAY0_OPS": forced}):
+        for how in ({}, {"forced": "reference"}, {"least": 0}):
+            with chosen_for_all(**how):
                 for dtype in ("bfloat16", "float32"):
                     for caller, used in record(checkpoint(name), dtype).items():
                         seen[caller] = Uses.union([used, seen.get(caller, used)])

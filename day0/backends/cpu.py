@@ -111,7 +111,7 @@ def reset_peak(_device: Any) -> None:
 
 BACKEND = Backend(
     name="cpu",
-    providers=("torch",),
+    providers=("c", "torch"),
     probe=probe,
     device=device,
     synchronise=synchronise,

@@ -1,8 +1,8 @@
 """Entries of JSON that are equal but for their digits, read as columns: half a million of them without an object for each."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from day0.spec.lazy import numpy as np
@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]
+    Characters = NDArray[np.uint8]
 else:
-    Integers = Any
+    Integers = Characters = Any
 
-ZEROS = bytes.maketrans(b"123456789", b"000000000")
 NUMBER = re.compile(rb"(?<=\.)\d+(?=\.)")
+LONGEST = 4096  # bytes of an entry
+WORD = 8  # bytes that are compared at once
+ODD = 0x9E3779B97F4A7C15  # of the golden ratio: its powers spread words over sums
+FEW = 1000  # kinds of entries that are worth a look each
 EXACT = 18  # decimal digits that an int64 holds
 ROOM = 12  # digits that fit behind a number of entries
 Span = tuple[int, int]
@@ -24,18 +28,23 @@ Span = tuple[int, int]
 class Alike:
     """Entries of one length that differ in digits alone."""
 
-    def __init__(self, entries: Sequence[bytes], places: Integers) -> None:
+    def __init__(self, places: Integers, rows: Characters, length: int) -> None:
         self.places = places  # of these entries among all
-        self._texts = [entries[place] for place in places.tolist()]
-        self.sample = self._texts[0]
-        rows = np.frombuffer(b"".join(self._texts), np.uint8).reshape(len(places), -1)
-        columns = [column for column, byte in enumerate(self.sample) if 48 <= byte <= 57]
-        self._digits = rows.T[columns] - 48
-        self._rows = {column: row for row, column in enumerate(columns)}  # column of the text → row of the digits
+        self._characters = rows  # of each entry, then something else up to a whole word
+        self.sample = rows[0, :length].tobytes()
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        """Column of the text → row of the digits."""
+        return {column: row for row, column in enumerate(column for column, byte in enumerate(self.sample) if 48 <= byte <= 57)}
+
+    @cached_property
+    def _digits(self) -> Characters:
+        return self._characters.T[[*self._rows]] - 48
 
     def text(self, which: int) -> bytes:
         """One of them."""
-        return self._texts[which]
+        return self._characters[which, : len(self.sample)].tobytes()
 
     def plain(self, span: Span) -> bool:
         """Whether the number at `span` is one that an int64 holds, and written without leading zeros in every entry."""
@@ -64,15 +73,34 @@ class Alike:
             key = (np.unique(key, return_inverse=True)[1] if place % ROOM == ROOM - 1 else key) * 10 + row
         order = np.argsort(key, kind="stable")
         for members in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-            yield self._texts[members[0]], members
+            yield self.text(members[0]), members
 
 
-def classes(skeletons: Iterable[bytes]) -> list[Integers]:
-    """Places of equal ones. A skeleton is an entry with zeros for its digits."""
-    seen: dict[bytes, int] = {}
-    kind = np.fromiter(map(seen.setdefault, skeletons, count()), np.int64)
-    order = np.argsort(kind, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
+def alike(text: bytes, starts: Integers, stops: Integers) -> list[Alike] | None:
+    """All entries of a text of ASCII in its order, those together that differ in digits alone; None where they hardly repeat one another.
+
+    The text goes on for `WORD` bytes behind the last of them.
+    """
+    lengths = stops - starts
+    if not len(starts) or lengths.min() < 1 or lengths.max() > LONGEST:
+        return None
+    order = np.argsort(lengths.astype(np.uint16), kind="stable")
+    characters, found = np.frombuffer(text, np.uint8), list[Alike]()
+    powers = np.cumprod(np.full(-(-int(lengths.max()) // WORD), ODD, np.uint64))
+    for places in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        length = int(lengths[places[0]])
+        width = -(-length // WORD) * WORD
+        rows = np.lib.stride_tricks.sliding_window_view(characters, width)[starts[places]]
+        digits = np.less(rows ^ 48, 10).view(np.uint8)
+        words = np.bitwise_or(rows, np.negative(digits, out=digits), out=digits).view(np.uint64)  # 255 for digits
+        words[:, -1] &= np.uint64((1 << 8 * (length - width + WORD)) - 1)
+        sums = words @ powers[: width // WORD]
+        ordered = np.argsort(sums, kind="stable")
+        groups = np.split(ordered, np.flatnonzero(np.diff(sums[ordered])) + 1)
+        if len(found) + len(groups) >= max(FEW, len(starts) // 4) or any((words[group] != words[group[0]]).any() for group in groups):
+            return None
+        found.extend(Alike(places[group], rows[group], length) for group in groups)
+    return sorted(found, key=lambda some: int(some.places[0]))
 
 
 def expert(name: bytes) -> Span | None:

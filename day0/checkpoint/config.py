@@ -3,9 +3,11 @@
 import builtins
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import accumulate
 from typing import Any, TypeVar
 
+from day0.checkpoint.pointer import PULL, UNFETCHED, is_pointer
 from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 
@@ -33,7 +35,10 @@ class Config:
         except ValueError as error:
             raise Day0Error(builtins.str(error), path, hint="this is not a model configuration") from None
         if text is None:
-            raise Day0Error(f"there is no {file}", path, hint="is this the folder of a released model?")
+            cache = "give a folder below its snapshots/" if "snapshots" in source.names() else "is this the folder of a released model?"
+            raise Day0Error(f"there is no {file}", path, hint=cache)
+        if is_pointer(text):
+            raise Day0Error(UNFETCHED, path, hint=PULL)
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -92,13 +97,14 @@ class Config:
 
     def unread(self) -> tuple[builtins.str, ...]:
         """Dotted keys that nobody read; a nested object that nobody opened counts once."""
-        return tuple(self._unread(self.data, self.prefix))
+        opened = {prefix for read in self.read_keys if "." in read for prefix in accumulate(read.split(".")[:-1], "{}.{}".format)}
+        return tuple(self._unread(self.data, self.prefix, opened))
 
-    def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str) -> Iterator[builtins.str]:
+    def _unread(self, data: Mapping[builtins.str, Any], prefix: builtins.str, opened: Set[builtins.str]) -> Iterator[builtins.str]:
         for key, value in data.items():
             name = prefix + key
-            if isinstance(value, dict) and any(read.startswith(name + ".") for read in self.read_keys):
-                yield from self._unread(value, name + ".")
+            if isinstance(value, dict) and name in opened:
+                yield from self._unread(value, name + ".", opened)
             elif name not in self.read_keys:
                 yield name
 

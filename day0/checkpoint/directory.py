@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from day0.checkpoint.banks import Folded, Rows, fold
-from day0.checkpoint.columns import EXACT, ZEROS, Alike, classes, expert
+from day0.checkpoint.columns import EXACT, WORD, Alike, Integers, alike, expert
 from day0.spec.format import TensorHeader
 from day0.spec.lazy import numpy as np
 
-BATCH = 8 << 20  # bytes of text that are read together
-LONGEST = 4096  # bytes of an entry
-FEW = 1000  # kinds of entries that are worth a look each
+BATCH = 4 << 20  # bytes of text that are read together
+NEAR = 4096  # bytes in which the map starts
 BEFORE = re.compile(rb'\s*\{[^\[\]]*?"weight_map"\s*:\s*\{\s*"')
 BETWEEN = re.compile(rb'",\s*"')
 AFTER = re.compile(rb'"\s*\}\s*\}\s*')
@@ -55,7 +54,7 @@ class Directory(Mapping[str, str]):
 
 def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
     """(the map, the rest of the index); None where the text is not plain: whoever asks then parses it as JSON."""
-    start, last = BEFORE.match(text[:LONGEST]), text.rfind(b'"')
+    start, last = BEFORE.match(text[:NEAR]), text.rfind(b'"')
     if not start or last < start.end() or not AFTER.fullmatch(text, last) or b"\\" in text or not text.isascii():
         return None
     try:
@@ -64,21 +63,36 @@ def read(text: bytes) -> tuple[Directory, dict[str, Any]] | None:
         return None
     between = BETWEEN.search(text, start.end(), last)
     reader = _Reader()
-    for entries, skeletons in _cut(text, start.end(), last, between[0] if between else b'","'):
-        if not reader.add(entries, skeletons):
+    parts = between[0] if between else b'","'
+    for part, size in _parts(text, start.end(), last, parts):
+        cut = _cut(part, size, parts)
+        groups = alike(part, *cut) if cut else None
+        if groups is None or not all(map(reader.look, groups)):
             return None
     found = reader.directory()
     return (found, rest) if found and rest.get("weight_map") == {} else None
 
 
-def _cut(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """(entries without their outer quotation marks, the same with zeros for digits), some at a time."""
+def _parts(text: bytes, start: int, last: int, between: bytes) -> Iterator[tuple[bytes, int]]:
+    """(text, how many bytes of it are some of the map without its outer quotation marks)"""
     while start < last:
         stop = text.find(between, min(start + BATCH, last), last)
         stop = stop if stop >= 0 else last
-        part = text[start:stop]
-        yield part.split(between), part.translate(ZEROS).split(between)
+        yield text[start : stop + WORD].ljust(stop - start + WORD), stop - start
         start = stop + len(between)
+
+
+def _cut(part: bytes, size: int, between: bytes) -> tuple[Integers, Integers] | None:
+    """(where entries start, where they stop), each `name": "file`; None where it is not so."""
+    characters = np.frombuffer(part, np.uint8)
+    marks = np.flatnonzero(characters[:size] == ord('"'))
+    if len(marks) % 4 != 2:
+        return None
+    stops, starts = marks[2::4], marks[3::4] + 1
+    found = np.lib.stride_tricks.sliding_window_view(characters, len(between))[stops]
+    if (starts - stops != len(between)).any() or (found != np.frombuffer(between, np.uint8)).any():
+        return None
+    return np.append(0, starts), np.append(stops, size)
 
 
 class _Reader:
@@ -87,14 +101,8 @@ class _Reader:
         self.singles: list[tuple[str, str]] = []
         self.rows: list[Rows] = []
 
-    def add(self, entries: list[bytes], skeletons: list[bytes]) -> bool:
-        """Whether all of them could be read."""
-        if max(map(len, entries)) > LONGEST:
-            return False
-        groups = classes(skeletons)
-        return len(groups) < max(FEW, len(entries) // 4) and all(self._look(Alike(entries, places)) for places in groups)
-
-    def _look(self, alike: Alike) -> bool:
+    def look(self, alike: Alike) -> bool:
+        """Whether the entries could be read."""
         match = ENTRY.fullmatch(alike.sample)
         if not match or not alike.sample.decode().isprintable():
             return False
@@ -104,8 +112,10 @@ class _Reader:
         key = np.zeros(len(alike.places), np.int64)
         for start, stop in digits:
             key = key * 10 ** (stop - start) + alike.numbers((start, stop))
-        _, firsts, file = np.unique(key, return_index=True, return_inverse=True)
-        names = [alike.text(first)[match.start(2) :].decode() for first in firsts.tolist()]
+        runs = np.append(0, np.flatnonzero(np.diff(key)) + 1)  # neighbours are often of one file
+        _, firsts, file = np.unique(key[runs], return_index=True, return_inverse=True)
+        file = np.repeat(file, np.diff(runs, append=len(key)))
+        names = [alike.text(first)[match.start(2) :].decode() for first in runs[firsts].tolist()]
         files = np.array([self.files.setdefault(name, len(self.files)) for name in names])[file]
         number = expert(match[1])
         number = number if number and alike.plain(number) else None

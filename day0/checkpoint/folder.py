@@ -53,7 +53,7 @@ class Checkpoint:
         source = at(place, progress)
         config = Config.load(source)
         ledger = Ledger()
-        with _no_collection():
+        with no_collection():
             index = read_index(source, ledger)
             shards, headers = read_shards(source, index, tuple(weight_files(source, index, ledger)), ledger)
             if index is not None:
@@ -217,8 +217,8 @@ def _attach(name: str, header: TensorHeader, stored: dict[str, Stored]) -> None:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Half a million headers are kept, none is garbage: the collector would walk them again and again."""
+def no_collection() -> Iterator[None]:
+    """What is read of a release is kept, none of it is garbage: the collector would walk it again and again."""
     was = gc.isenabled()
     gc.disable()
     try:

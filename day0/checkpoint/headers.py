@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.pointer import PULL, START, UNFETCHED, is_pointer, words
 from day0.checkpoint.source import Source, at
 from day0.spec.dtype import BITS
 from day0.spec.finding import Finding
@@ -128,10 +129,18 @@ class _Reader:
             found = "header length is 0: the head of the file is zero-filled, this copy is damaged"
             raise Unsound("D0101", expected="a header", found=found)
         if length > min(LIMIT, size - 8):
+            self._refuse_text(source.read(self.file, 0, START))
             expected = f"at most {min(LIMIT, size - 8)} bytes of header"
             raise Unsound("D0102", expected=expected, found=f"header length {length} in a file of {size} bytes")
         self.base = 8 + length
         return source.read(self.file, 8, length)
+
+    def _refuse_text(self, start: bytes) -> None:
+        """Say what stands in the place of the shard."""
+        if is_pointer(start):
+            raise Unsound("D0101", expected="a header", found=UNFETCHED, hint=PULL)
+        if text := words(start):
+            raise Unsound("D0101", expected="a header", found=f"text: {text}")
 
     def parse(self, raw: bytes) -> dict[str, Any]:
         """Entries by name, without the metadata."""

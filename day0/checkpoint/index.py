@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +13,7 @@ from day0.checkpoint.bytes import same
 from day0.checkpoint.directory import Directory
 from day0.checkpoint.headers import Opened, Shard
 from day0.checkpoint.ledger import Ledger
+from day0.checkpoint.pointer import UNFETCHED, is_pointer
 from day0.checkpoint.source import Source, whole
 from day0.spec.errors import Day0Error
 from day0.spec.format import TensorHeader
@@ -41,7 +43,11 @@ def read_index(source: Source, ledger: Ledger) -> Index | None:
         text = whole(source, NAME, LIMIT)
         if text is None:
             return None
-        weight_map, data = directory.read(text) or _parsed(text)
+        if is_pointer(text):
+            raise ValueError(UNFETCHED)
+        with ThreadPoolExecutor(1) as pool:
+            digest = pool.submit(sha256, text)
+            weight_map, data = directory.read(text) or _parsed(text)
         files = weight_map.files if isinstance(weight_map, Directory) else sorted(set(weight_map.values()))
         if not all(_inside(file) for file in files):
             raise ValueError("weight_map names a file outside the folder")
@@ -52,7 +58,7 @@ def read_index(source: Source, ledger: Ledger) -> Index | None:
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     total = total if type(total) is int else None
-    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=sha256(text).hexdigest(), bytes=len(text))
+    return Index(weight_map=weight_map, total_size=total, files=tuple(files), digest=digest.result().hexdigest(), bytes=len(text))
 
 
 def _parsed(text: bytes) -> tuple[Mapping[str, str], dict[str, Any]]:

@@ -1,16 +1,19 @@
 """The format that a configuration gives each weight: asked only where no header tells."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from math import comb
 from typing import Any, NamedTuple
 
-LEFT_OUT = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")  # one list, by the names that tools give it
+LEFT_OUT = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "modules_to_not_quantize")  # one list, as tools call it
 MODELOPT = {
     "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "W4A8_NVFP4_FP8": "nvfp4", "MXFP4": "mxfp4", "W4A8_MXFP4_FP8": "mxfp4", "MXFP8": "mxfp8",
     "FP8": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "FP8_PB_WO": "fp8_block",
 }  # fmt: skip
-NOTHING = r"(?!)"  # matches nothing
+LONGEST = 1000  # characters of a regular expression that is tried
+REPEATED = 9  # repetitions in it
+STEPS = 2_000_000  # ways to match it that may be tried on one name
 GROUPS = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32, "int4": 128, "gptq": 128, "awq": 128}  # inputs that share a scale, unless it is said
 USUAL = (128, 128)  # block of fp8, unless it is said
 
@@ -76,8 +79,8 @@ def matcher(entry: str) -> Any:
     """Whether an entry of a list of modules speaks of a module: `re:` a regular expression, `*` a pattern, else its name or its last words."""
     if entry.startswith("re:"):
         try:
-            return re.compile(entry[3:] if plain(entry) else NOTHING).match
-        except re.error:
+            return _expression(entry[3:])
+        except (re.error, OverflowError, RecursionError):
             return lambda _name: False
     if "*" in entry:
         patterns = (entry, f"{entry}.*")
@@ -85,9 +88,14 @@ def matcher(entry: str) -> Any:
     return lambda name: f".{entry}." in f".{name}."
 
 
-def plain(pattern: str) -> bool:
-    """Whether an expression is matched in a time that does not explode: few repetitions, none of a group."""
-    return len(pattern) < 1000 and not re.search(r"\)[*+{]", pattern) and len(re.findall(r"[*+{]", pattern)) <= 6
+def _expression(pattern: str) -> Callable[[str], bool]:
+    """Matches in a time that does not explode: what repeats a group, or has too many ways to match a name, matches none."""
+    repeated, groups = len(re.findall(r"[*+{]|(?<![(*+}])\?", pattern.removesuffix("$").removesuffix(".*"))), max(1, pattern.count("("))
+    if len(pattern) > LONGEST or repeated > REPEATED or re.search(r"\)[*+{]", pattern):
+        return lambda _name: False
+    match = re.compile(pattern).match
+    choices = (1 + pattern.count("|") / groups) ** groups
+    return lambda name: choices * comb(len(name) + repeated, repeated) < STEPS and match(name) is not None
 
 
 def _compressed(group: Mapping[str, Any], said: Mapping[str, Any]) -> Packing:

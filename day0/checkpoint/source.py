@@ -76,7 +76,7 @@ class Folder:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        return _called(self.folder.resolve())
 
     def path(self, file: str) -> str:
         return str((self.folder / file).absolute())
@@ -141,7 +141,13 @@ def here(place: Path | str) -> Path:
 def named(place: Path | str) -> str:
     """What a release is called, without looking at it: the last part of its path, or of its address without the revision."""
     found = re.sub(r"/(resolve|raw)/[^/]+$", "", address(place))
-    return found.partition("@")[0].rpartition("/")[2] if found else Path(place).resolve().name
+    return found.partition("@")[0].rpartition("/")[2] if found else _called(Path(place).resolve())
+
+
+def _called(folder: Path) -> str:
+    """Its name; in a cache of the hub, models--OWNER--NAME/snapshots/COMMIT, that of the model."""
+    cache = folder.parent.parent.name
+    return cache.rpartition("--")[2] if folder.parent.name == "snapshots" and cache.startswith("models--") else folder.name
 
 
 def holds(place: Path | str, file: str) -> bool:

@@ -12,6 +12,7 @@ SETTINGS = "tokenizer_config.json"
 TEMPLATE = "chat_template.jinja"
 OTHER = ("tiktoken.model", "tokenizer.model", "vocab.json")
 LIMIT = 256 << 20  # bytes of a file that is read at all
+DIGITS = 18  # of the largest token id
 
 
 @record
@@ -26,7 +27,7 @@ class TokenizerFacts:
 def read_tokenizer(source: Source) -> TokenizerFacts | None:
     """None when the release has no tokenizer."""
     added = _json(source, SETTINGS).get("added_tokens_decoder")
-    ids = {int(key) for key in added if key.isdecimal()} if isinstance(added, dict) else set()
+    ids = {int(key) for key in added if key.isdecimal() and len(key) <= DIGITS} if isinstance(added, dict) else set()
     if source.size(FAST) is not None:
         ids |= set(_ids(_json(source, FAST)))
         return TokenizerFacts(file=FAST, tokens=len(ids), highest=max(ids, default=None))

@@ -84,7 +84,7 @@ class Words:
         """The first whole number above zero under one of its keys."""
         for key in SPELLINGS[figure]:
             value = self.data.get(key)
-            if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value) and 0 < value < 1 << 40:
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1 << 40 and value == int(value):
                 self._book(figure, key)
                 return int(value)
         return default

@@ -1,7 +1,7 @@
 """Say what changed from one release to another, or where two traces part.
 
 Takes two inspect reports, folders or addresses; or two traces (folders that `day0 trace` wrote, or safetensors files that another program
-dumped). The exit code is 1 when something differs.
+dumped; B may be a folder with such a file of each of several ranks). The exit code is 1 when something differs.
 """
 
 from pathlib import Path

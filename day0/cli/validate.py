@@ -20,6 +20,10 @@ Inputs = Annotated[
 ]
 Tokens = Annotated[int | None, typer.Option("--tokens", min=2, help="Length of the sequence; default: beyond windows where affordable.")]
 
+Switch = Annotated[
+    Literal["kv-int8", "kv-fp8", "kv-bf16", "dtype"] | None,
+    typer.Option("--switch", help="Turn a type of state, or the model's own type, on layer by layer, and name the layers that do not bear it."),
+]
 Minutes = Annotated[float | None, typer.Option("--budget", min=0.0, metavar="MINUTES", help="Begin nothing new after this time.")]
 
 
@@ -32,6 +36,7 @@ def command(
     inputs: Inputs = "reference",
     tokens: Tokens = None,
     budget: Minutes = None,
+    switch: Switch = None,
     machine: options.Machine = None,
     reports: options.Reports = options.REPORTS,
     json: options.Json = False,
@@ -54,7 +59,7 @@ def command(
     with progress() as listen:
         report = validate(
             *before, layers=layers, until=until, only=[only] if only else (), dtype=dtype, inputs=inputs, tokens=tokens, progress=listen,
-            journal=journal, budget=budget,
+            journal=journal, budget=budget, switch=switch,
         )  # fmt: skip
     path = chain.write(report)
     console.show(report, view.validate, json=json, yaml=yaml)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from day0.community.decode import independent
 from day0.community.pattern import pattern
-from day0.engine.packed import Packed
 from day0.engine.probe import Probe
 from day0.engine.release import Located
 from day0.spec.evidence import HeldEvidence
 from day0.spec.names import Cut
+from day0.spec.packed import Packed
 
 LARGEST = 1 << 26  # elements of a stored tensor that is compared again; larger ones were compared where they are stored
 

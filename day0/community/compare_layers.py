@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from day0.community.bench import Bench
+from day0.community.null import Reordered
 from day0.community.reads import ascending, differing, read
 from day0.community.reference import LayerRun, Reference
 from day0.community.selection import Selection, rule
@@ -28,6 +29,7 @@ from day0.spec.ops import Phase
 from day0.spec.rope import Rope
 
 Table = Callable[[Rope, Tensor], tuple[Tensor, Tensor]]  # (rope, positions [T]) → cosines and sines [T, R]
+Runs = tuple[LayerRun, LayerRun | None, LayerRun | None]  # of the reference: in float32, in our type, and there after a harmless change
 SINGLE = 8  # tokens that the decode run feeds one by one
 
 
@@ -43,12 +45,17 @@ def compare_layer(
         truths = {dtype: bench.truth.layer(place, stream_TD.to(dtype), ids=ids, handed=handed) for dtype in bench.probes}
     for dtype, probe in bench.probes.items():
         truth, entering_TD = truths[dtype], stream_TD.to(dtype)
-        peer = None if dtype == torch.float32 else bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
+        peer = null = None
+        if dtype != torch.float32:
+            with bench.own.loaded(place):
+                peer = bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
+                with Reordered():
+                    null = bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
         choices = Choices.of(bench, place, truth, handed)
         kept: dict[Phase, dict[int, LayerResult]] = {}
         for phase, chunks in runs(len(entering_TD)).items():
             ours = kept[phase] = chain(probe, bench.ours(place), probe.entering(bench.ours(place)[0], entering_TD), choices, chunks, ids)
-            evidence += _parts(bench, place, phase, dtype, ours, truth, peer)
+            evidence += _parts(bench, place, phase, dtype, ours, (truth, peer, null))
             for index, result in ours.items():
                 if truth.selection and result.scores_TE is not None and truth.router is not None:
                     evidence.append(_selection(index, phase, dtype, result, truth, peer))
@@ -100,9 +107,10 @@ def runs(tokens: int) -> dict[Phase, list[int]]:
 
 
 def _parts(
-    bench: Bench, place: int, phase: Phase, dtype: torch.dtype, ours: dict[int, LayerResult], truth: LayerRun, peer: LayerRun | None
-) -> Iterator[Evidence]:
+    bench: Bench, place: int, phase: Phase, dtype: torch.dtype, ours: dict[int, LayerResult], right: Runs
+) -> Iterator[Evidence]:  # fmt: skip
     """Evidence for what each part adds to the stream, and for the stream."""
+    truth, peer, null = right
     for half, (index, result) in enumerate(ours.items()):
         for part, mine in result.parts.items():
             key = next((key for key in _keys(part, half, len(result.parts)) if key in truth.parts), None)
@@ -111,11 +119,11 @@ def _parts(
                     why = "the reference's layer has no module whose result is this part alone; the stream after the layer is compared"
                     yield Uncompared(layer=index, part=part, rung="layers", what=f"what the {part} adds", why=why)
                 continue
-            errors = compare(mine, truth.parts[key], peer.parts[key] if peer else None, dtype)
+            errors = compare(mine, truth.parts[key], peer.parts[key] if peer else None, dtype, null.parts[key] if null else None)
             yield LayerEvidence(layer=index, part=part, phase=phase, dtype=dtype_name(dtype), tokens=len(mine), errors=errors)
     last = max(ours)
     stream = bench.probes[dtype].leaving(last, ours[last].hidden_TD, truth.hidden_TD)
-    errors = compare(stream, truth.hidden_TD, peer.hidden_TD if peer else None, dtype)
+    errors = compare(stream, truth.hidden_TD, peer.hidden_TD if peer else None, dtype, null.hidden_TD if null else None)
     yield LayerEvidence(layer=last, part="residual", phase=phase, dtype=dtype_name(dtype), tokens=len(stream), errors=errors)
 
 

@@ -7,47 +7,88 @@ from torch import Tensor
 
 from day0.community.bench import Bench
 from day0.community.compare_layers import Choices, repeated
+from day0.community.null import Reordered
 from day0.community.statistics import Tally, compare, dtype_name
 from day0.engine.probe import READERS, Probe
 from day0.spec.evidence import DepthEvidence, ModelEvidence
-from day0.spec.progress import Progress
 
 ROWS = 16  # tokens whose logits are held at a time
 
 
-def compare_model(bench: Bench, ids: Sequence[int], progress: Progress) -> Iterator[ModelEvidence | DepthEvidence]:
-    """Evidence for the stream after each layer, and for the logits.
+class Passes:
+    """The model's passes over one prompt: of the reference, in both types, and of ours; they go from layer to layer together.
 
     With the reference's choices (experts, what attention reads) forced; and free, where there are choices.
     """
-    truth_TD, own_TD = bench.truth.embed(ids), bench.own.embed(ids)
-    ways = (True, False) if bench.truth.routed or _chooses(bench) else (True,)
-    runs = {(dtype, way): _Run(probe, ids, way) for dtype, probe in bench.probes.items() for way in ways}
-    handed = None
-    for place in range(bench.truth.layers):
-        progress("model", place, bench.truth.layers)
-        truth = bench.truth.layer(place, truth_TD, ids=ids, handed=handed)
-        same = bench.own is bench.truth
-        own_TD = truth.hidden_TD if same else bench.own.layer(place, own_TD, ids=ids, handed=handed, **repeated(truth)).hidden_TD
-        choices = Choices.of(bench, place, truth, handed)
-        for (dtype, forced), run in runs.items():
+
+    def __init__(self, bench: Bench, ids: Sequence[int]) -> None:
+        self._bench, self._ids = bench, ids
+        ways = (True, False) if bench.truth.routed or _chooses(bench) else (True,)
+        self._runs = {(dtype, way): _Run(probe, ids, way) for dtype, probe in bench.probes.items() for way in ways}
+        self._truth_TD = self._own_TD = self._null_TD = torch.empty(0)
+        self._handed: Tensor | None = None
+
+    def embed(self) -> None:
+        """Begin."""
+        self._truth_TD, self._own_TD = self._bench.truth.embed(self._ids), self._bench.own.embed(self._ids)
+        self._null_TD = self._own_TD
+        for run in self._runs.values():
+            run.embed()
+
+    def go(self, place: int) -> Iterator[DepthEvidence]:
+        """Through one layer of the reference: evidence for the streams that leave it."""
+        bench, ids = self._bench, self._ids
+        truth = bench.truth.layer(place, self._truth_TD, ids=ids, handed=self._handed)
+        if bench.own is bench.truth:
+            self._own_TD = self._null_TD = truth.hidden_TD
+        else:
+            with bench.own.loaded(place):
+                given = {"ids": ids, "handed": self._handed} | repeated(truth)
+                self._own_TD = bench.own.layer(place, self._own_TD, **given).hidden_TD
+                with Reordered():
+                    self._null_TD = bench.own.layer(place, self._null_TD, **given).hidden_TD
+        choices = Choices.of(bench, place, truth, self._handed)
+        for (dtype, forced), run in self._runs.items():
             run.go(bench.ours(place), choices)
             if forced:
-                yield _depth(bench, dtype, bench.ours(place)[-1], run.stream, truth.hidden_TD, None if dtype == torch.float32 else own_TD)
-        truth_TD, handed = truth.hidden_TD, truth.handed
-    streams = {key: run.stream for key, run in runs.items()}
-    progress("model", bench.truth.layers, bench.truth.layers)
-    for (dtype, forced), stream_TD in streams.items():
-        tally = _Logits(dtype)
-        for start in range(0, len(ids), ROWS):
-            rows = slice(start, start + ROWS)
-            right_TW = bench.truth.head(truth_TD[rows])
-            tally.add(bench.probes[dtype].head(stream_TD[rows]), right_TW, None if dtype == torch.float32 else bench.own.head(own_TD[rows]))
-        yield tally.evidence(forced)
+                others = (None, None) if dtype == torch.float32 else (self._own_TD, self._null_TD)
+                yield _depth(bench, dtype, bench.ours(place)[-1], run.stream, truth.hidden_TD, *others)
+        self._truth_TD, self._handed = truth.hidden_TD, truth.handed
+
+    def logits(self) -> Iterator[ModelEvidence]:
+        """Evidence for the logits, after the last layer."""
+        bench = self._bench
+        for (dtype, forced), run in self._runs.items():
+            tally = Logits(dtype)
+            for start in range(0, len(self._ids), ROWS):
+                rows = slice(start, start + ROWS)
+                others = () if dtype == torch.float32 else (bench.own.head(self._own_TD[rows]), bench.own.head(self._null_TD[rows]))
+                tally.add(bench.probes[dtype].head(run.stream[rows]), bench.truth.head(self._truth_TD[rows]), *others)
+            yield tally.evidence(forced)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is needed to go on from here."""
+        found = {"truth": self._truth_TD, "own": self._own_TD, "null": self._null_TD} | ({} if self._handed is None else {"handed": self._handed})
+        for (dtype, forced), run in self._runs.items():
+            name = f"{dtype_name(dtype)} {forced}"
+            found |= {f"stream {name}": run.stream} | {f"reads {name} {layer}": reads for layer, reads in run.reads.items() if reads is not None}
+        return found
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from what `tensors` gave."""
+        device = self._bench.probes[torch.float32].device
+        found = {name: tensor.to(device) for name, tensor in tensors.items()}
+        self._truth_TD, self._own_TD, self._null_TD = found["truth"], found["own"], found["null"]
+        self._handed = found.get("handed")
+        for (dtype, forced), run in self._runs.items():
+            name = f"{dtype_name(dtype)} {forced}"
+            run.stream = found[f"stream {name}"]
+            prefix = f"reads {name} "
+            run.reads = {int(key.removeprefix(prefix)): tensor for key, tensor in found.items() if key.startswith(prefix)}
 
 
-def _depth(bench: Bench, dtype: torch.dtype, layer: int, ours: Tensor, right: Tensor, peer: Tensor | None) -> DepthEvidence:
-    errors = compare(bench.probes[dtype].leaving(layer, ours, right), right, peer, dtype)
+def _depth(bench: Bench, dtype: torch.dtype, layer: int, ours: Tensor, right: Tensor, peer: Tensor | None, null: Tensor | None) -> DepthEvidence:
+    errors = compare(bench.probes[dtype].leaving(layer, ours, right), right, peer, dtype, null)
     return DepthEvidence(layer=layer, part="stream", dtype=dtype_name(dtype), errors=errors)
 
 
@@ -60,19 +101,23 @@ class _Run:
 
     def __init__(self, probe: Probe, ids: Sequence[int], way: bool) -> None:
         self._probe, self._ids, self._forced = probe, ids, way
-        self.stream = probe.embed(ids)
-        self._reads: dict[int | None, Tensor | None] = {}  # layer → what it chose to read
+        self.stream = torch.empty(0)
+        self.reads: dict[int | None, Tensor | None] = {}  # layer → what it chose to read
+
+    def embed(self) -> None:
+        """Begin."""
+        self.stream = self._probe.embed(self._ids)
 
     def go(self, layers: range, choices: Choices) -> None:
         """Through some more layers."""
         for index in layers:
             source = self._probe.release.model.layers[index].index_source
-            reads, experts = (choices.reads_TK, choices.experts_TK) if self._forced else (self._reads.get(source), None)
+            reads, experts = (choices.reads_TK, choices.experts_TK) if self._forced else (self.reads.get(source), None)
             result = self._probe.layer(index, self.stream, experts, [len(self._ids)], ids=self._ids, reads_TK=reads)
-            self.stream, self._reads[index] = result.hidden_TD, result.reads_TK
+            self.stream, self.reads[index] = result.hidden_TD, result.reads_TK
 
 
-class _Logits:
+class Logits:
     """Logits of some tokens at a time, against the truth and next to the reference in our type."""
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -80,9 +125,9 @@ class _Logits:
         self._sums = [0.0] * 4  # tokens with the same best next token and divergence, ours and the reference's
         self._tokens = 0
 
-    def add(self, ours_TW: Tensor, right_TW: Tensor, peer_TW: Tensor | None) -> None:
+    def add(self, ours_TW: Tensor, right_TW: Tensor, peer_TW: Tensor | None = None, null_TW: Tensor | None = None) -> None:
         """[some tokens, W]."""
-        self._tally.add(ours_TW, right_TW, peer_TW)
+        self._tally.add(ours_TW, right_TW, peer_TW, null_TW)
         self._tokens += len(right_TW)
         other_TW = right_TW if peer_TW is None else peer_TW
         found = [measure(logits_TW, right_TW) for measure in (_agreement, _divergence) for logits_TW in (ours_TW, other_TW)]

@@ -12,13 +12,15 @@ from torch import Tensor
 from day0.community.bench import Bench, draw
 from day0.community.reach import borders, reach
 from day0.community.statistics import Tally, dtype_name
-from day0.engine.packed import Group, Packed
+from day0.community.wide import widened
+from day0.engine.packed import Group
 from day0.engine.probe import Call
 from day0.engine.release import Release
 from day0.spec.activation import Activation
 from day0.spec.evidence import Errors, Evidence, OperatorEvidence, Uncompared
 from day0.spec.model import Layer
 from day0.spec.ops import Phase
+from day0.spec.packed import Packed
 from day0.spec.progress import Progress
 from day0.spec.registry import ops
 from day0.spec.reports.map_ops import MapOpsReport
@@ -118,6 +120,7 @@ class _Judge:
         self._dtype, self._providers = dtype, providers
         self._formats: dict[Kind, set[str]] = {}
         self._values: dict[Kind, Tally] = {}
+        self._nulls: dict[Kind, Errors] = {}  # of the reference in the type of the call
         self._choices: dict[Kind, Tensor] = {}
         self._limits: dict[tuple[int | None, str, str], tuple[float, bool]] = {}  # (layer, place, operator) → clamp, whether it was reached
         self.seen: set[tuple[int | None, str]] = set()  # (layer, operator) of every call
@@ -128,20 +131,25 @@ class _Judge:
         arguments = inspect.signature(op.reference).bind(*call.args, **call.kwargs).arguments
         chosen = _chosen(call.result)
         width = torch.float64 if chosen is None else None
-        wide = {name: _widened(value, width) for name, value in arguments.items()}
+        wide = {name: widened(value, width) for name, value in arguments.items()}
         right = op.reference(**wide)
         self._clamp(call, op.reference, wide, right)
         provider = self._providers.get((call.layer, call.place, call.phase, call.op), "unknown")
         formats, sizes = _formats(arguments), _sizes(arguments)
-        results = zip(call.result, right, strict=True) if isinstance(call.result, tuple) and chosen is None else [(call.result, right)]
-        for mine, expected in results:
+        several = isinstance(call.result, tuple) and chosen is None
+        plain: list[Any] = []  # results of the reference in the type of the call
+        for place, (mine, expected) in enumerate(zip(call.result, right, strict=True) if several else [(call.result, right)]):
             row = tuple((mine if chosen is None else chosen).shape[1:])
             kind = (call.layer, call.place or _end(call.op), call.phase, call.op, provider, sizes, row)
             if chosen is not None:
                 wrong_T = (_sorted(chosen) != _sorted(_chosen(expected))).flatten(1).any(-1)
                 self._choices[kind] = torch.cat((self._choices[kind], wrong_T)) if kind in self._choices else wrong_T
             elif mine.numel():
-                tally = self._values.setdefault(kind, Tally(mine.dtype, op.budget.relative(dtype_name(mine.dtype))))
+                budget = op.budget.relative(dtype_name(mine.dtype))
+                tally = self._values.setdefault(kind, Tally(mine.dtype, budget))
+                if kind not in self._nulls:
+                    plain = plain or _several(op.reference(**{name: widened(value, None) for name, value in arguments.items()}))
+                    self._nulls[kind] = _errors(plain[place], expected, budget)
                 tally.add(mine, expected)
             else:
                 continue
@@ -168,11 +176,26 @@ class _Judge:
             yield OperatorEvidence(
                 layer=layer, part=part, op=op, label="+".join(sorted(formats)), phase=phase, provider=provider,
                 dtype=dtype_name(self._dtype), sizes=sizes, exact=exact,
-                errors=_wrong(self._choices[kind]) if exact else self._values[kind].errors(),
+                errors=_wrong(self._choices[kind]) if exact else self._errors(kind),
                 result="" if exact else dtype_name(self._values[kind].dtype),
             )  # fmt: skip
-        for book in (self._formats, self._values, self._choices, self._limits):
+        for book in (self._formats, self._values, self._nulls, self._choices, self._limits):
             book.clear()
+
+    def _errors(self, kind: Kind) -> Errors:
+        """Of all calls of a kind, with the null of the first of them."""
+        null = self._nulls[kind]
+        return replace(self._values[kind].errors(), null=null.ratio, null_row=null.row_ratio)
+
+
+def _several(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def _errors(mine: Tensor, right: Tensor, budget: float) -> Errors:
+    tally = Tally(mine.dtype, budget)
+    tally.add(mine, right)
+    return tally.errors()
 
 
 def _sorted(chosen: Tensor) -> Tensor:
@@ -189,27 +212,6 @@ def _chosen(result: Any) -> Any:
     """The whole numbers in a result; None where there are none."""
     results = result if isinstance(result, tuple) else (result,)
     return next((tensor for tensor in results if not tensor.is_floating_point()), None)
-
-
-class _WideBank:
-    """Experts in float64, one at a time."""
-
-    def __init__(self, bank: Any) -> None:
-        self._bank = bank
-
-    def __getitem__(self, e: int) -> Tensor:
-        return _widened(self._bank.expert(e) if isinstance(self._bank, Packed) else self._bank[e], torch.float64)
-
-
-def _widened(value: Any, width: torch.dtype | None) -> Any:
-    """Arguments for the reference: packed weights decoded, floating-point tensors in `width` (None: as they are)."""
-    if isinstance(value, Group | tuple):
-        return tuple(_widened(member, width) for member in value)
-    if isinstance(value, Packed) and not value.bank:
-        value = value.decode(torch.empty(value.shape, dtype=value.dtype))
-    if isinstance(value, Packed) or (isinstance(value, Tensor) and value.dim() == 3 and width and value.numel() > 1 << 24):
-        return _WideBank(value)
-    return value.to(width) if isinstance(value, Tensor) and value.is_floating_point() and width else value
 
 
 def _sizes(arguments: dict[str, Any]) -> str:

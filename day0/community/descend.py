@@ -4,20 +4,22 @@ Our layer and the reference's run on the same stream. A call is right when its r
 layout; it is harmless when something that was computed from it does. The first call that is neither is the one to look at.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from day0.community.bench import Bench
 from day0.community.compare_layers import Choices
 from day0.community.passing import Passing, sums
-from day0.engine.packed import Group, Packed
+from day0.community.trail import Made, Trail
+from day0.community.variants import explain
+from day0.engine.packed import Group
 from day0.engine.probe import Call
 from day0.spec.evidence import CallEvidence
+from day0.spec.packed import Packed
 
 PLACES = ("mixer", "ffn", "residual", "embedding")
 
@@ -29,88 +31,46 @@ def descend(bench: Bench, place: int, stream_TD: Tensor, ids: Sequence[int], han
     choices = Choices.of(bench, place, truth, handed)
     probe, stream = bench.probes[torch.float32], stream_TD
     for index in bench.ours(place):
-        trail = _Trail()
+        trail = Trail()
         entering = probe.entering(index, stream) if index == bench.ours(place)[0] else stream
         with trail:
             result = probe.layer(index, entering, choices.experts_TK, [len(ids)], trail.call, ids=ids, reads_TK=choices.reads_TK)
-        wrong = _first_wrong(trail.calls, passing, part)
+        wrong = first_wrong(trail.calls, passing, part)
         if wrong is not None:
-            return _evidence(index, *wrong, _names(probe.weights(index)))
+            found = _evidence(index, *wrong, _names(probe.weights(index)))
+            return replace(found, pattern=found.pattern or explain(*wrong, passing, _numbers(bench.release.checkpoint.config.data)))
         stream = result.hidden_TD
     return None
 
 
-@dataclass
-class _Made:
-    """One call with the calls before it that its arguments were computed from."""
-
-    call: Call
-    before: frozenset[int]
-    results: list[Tensor] = field(default_factory=list)
-
-
-class _Trail(TorchFunctionMode):
-    """Follows results of operator calls through whatever torch does with them: memory that is written carries what was written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[_Made] = []
-        self._carried: dict[int, frozenset[int]] = {}  # address of memory → calls whose results went into it
-        self._kept: list[Tensor] = []  # so that no address is used twice
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        with torch._C.DisableTorchFunction():
-            sources = self._of(_tensors((*args, *(kwargs or {}).values())))
-            if sources:
-                self._carry(_tensors((result,)), sources)
-        return result
-
-    def call(self, call: Call) -> None:
-        """The `judge` of a probe."""
-        with torch._C.DisableTorchFunction():
-            results = [tensor for tensor in _tensors((call.result,)) if tensor.is_floating_point()]
-            before = self._of(_tensors((*call.args, *call.kwargs.values())))
-            self.calls.append(_Made(call, before, [tensor.clone() for tensor in results]))
-            self._carry(_tensors((call.result,)), before | {len(self.calls) - 1})
-
-    def _of(self, tensors: Iterable[Tensor]) -> frozenset[int]:
-        return frozenset().union(*(self._carried.get(_address(tensor), frozenset()) for tensor in tensors))
-
-    def _carry(self, tensors: Iterable[Tensor], calls: frozenset[int]) -> None:
-        for tensor in tensors:
-            self._kept.append(tensor)
-            self._carried[_address(tensor)] = self._carried.get(_address(tensor), frozenset()) | calls
-
-
-def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, tuple | list):
-            yield from _tensors(value)
-
-
-def _first_wrong(calls: list[_Made], passing: Passing, part: str) -> tuple[Call, Tensor, Tensor] | None:
-    """(call, its result, [T] bool: tokens that are wrong)."""
+def first_wrong(calls: list[Made], passing: Passing, part: str) -> tuple[Call, Tensor, Tensor] | None:
+    """(call, its result, [T] bool: tokens that are wrong) of the first wrong call of a part."""
     wrong: dict[int, tuple[Tensor, Tensor]] = {}
+    judged: set[int] = set()
     for number, made in enumerate(calls):
         for result in made.results:
             for piece in _pieces(made.call, result):
-                missing_T = passing.find(sums(piece)) if piece.shape[0] == passing.tokens else None
+                if piece.shape[0] != passing.tokens:
+                    continue
+                judged.add(number)
+                missing_T = passing.find(sums(piece))
                 if missing_T is not None:
                     wrong.setdefault(number, (piece, missing_T))
-    right = [made.before for number, made in enumerate(calls) if number not in wrong]
+    right = [made.before for number, made in enumerate(calls) if number in judged and number not in wrong]
     for number, (result, wrong_T) in wrong.items():
         call = calls[number].call
         if not any(number in before for before in right) and (call.place in (part, "residual") or part == "residual"):
             return call, result, wrong_T
     return None
 
+
+def _numbers(config: Any) -> Iterator[float]:
+    """Every number of a configuration, at any depth."""
+    if isinstance(config, dict | list):
+        for value in config.values() if isinstance(config, dict) else config:
+            yield from _numbers(value)
+    elif isinstance(config, int | float) and not isinstance(config, bool) and abs(config) < 1e6:
+        yield float(config)
 
 
 def _pieces(call: Call, result: Tensor) -> Iterable[Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.extra import transformers
+from day0.community.media import media
 from day0.community.reference import Reference
 from day0.engine.sample import Choice, SamplerState, choose, score
 from day0.engine.text import TextStream, Tokenizer
@@ -24,6 +25,7 @@ class Community:
     def __init__(self, reference: Reference, tokenizer: Tokenizer | None) -> None:
         self.reference, self.tokenizer = reference, tokenizer
         self.profile: dict[str, float] = {}  # operators are not told apart here
+        self.read = 0  # bytes of weights taken from files by steps
         self._model = reference.model
         accepted = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24
@@ -135,13 +137,9 @@ class Community:
         return self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}, **self._media(ids, images)).logits[0].float()
 
     def _media(self, ids: Tensor, images: Sequence[Placed]) -> dict[str, Tensor]:
-        """As processors of transformers leave them: pixels of all patches, (time, rows, columns) of each view, and 1 for each image token."""
-        views = [view for image in images for view in image.picture.views]
-        if not views:
-            return {}
-        pixels = torch.cat([torch.from_numpy(view.patches) for view in views]).to(self.reference.device, self.reference.dtype)
-        grids = torch.tensor([[1, *view.grid] for view in views], device=pixels.device)
-        return {"pixel_values": pixels, "image_grid_thw": grids, "mm_token_type_ids": (ids == images[0].picture.token).int()}
+        found = media(self._model, ids, images)
+        assert found is not None
+        return found
 
     def _require(self, tokens: Sequence[int]) -> None:
         if not tokens:

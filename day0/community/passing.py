@@ -62,6 +62,12 @@ class Passing(TorchFunctionMode):
             if tensor.shape[axis] == self.tokens:
                 self.seen.append(sums(tensor, axis))
 
+    def narrowed(self, rows: Tensor) -> "Passing":
+        """Some tokens of what was seen."""
+        some = Passing(len(rows))
+        some.seen = [Sums(one.per_token, one.sums_TX[rows]) for one in self.seen]
+        return some
+
     def find(self, wanted: Sums) -> Tensor | None:
         """None when a tensor (or two together) has these sums; else [T] bool, the tokens that differ from the nearest one."""
         nearest: Tensor | None = None

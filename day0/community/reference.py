@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -119,6 +120,32 @@ class Reference:
             hidden_TD=seen[0][0][0], parts=parts, selection=choices[0][0] if choices else None, router=kept,
             reads=read[0] if read else None, handed=seen[0][1],
         )  # fmt: skip
+
+    @torch.no_grad()
+    def look(
+        self, ids: Sequence[int], media: dict[str, Tensor], experts: Sequence[Tensor | None] | None = None
+    ) -> tuple[Tensor, list[Tensor | None]]:  # fmt: skip
+        """Logits [T, W] of a prompt with images, by the class's own pass, a layer's weights at a time; and the experts of each layer.
+
+        With `experts` these are forced.
+        """
+        chosen: list[Tensor | None] = []
+        for index, layer in enumerate(self._layers):
+            layer.forward = partial(self._loading, index, layer.forward, chosen, None if experts is None else experts[index])
+        try:
+            found = self.model(input_ids=self._ids(ids), use_cache=False, **media).logits[0].float()
+        finally:
+            for layer in self._layers:
+                del layer.forward
+        return found, chosen
+
+    def _loading(self, index: int, own: Any, chosen: list[Tensor | None], experts_TK: Tensor | None, *args: Any, **kwargs: Any) -> Any:
+        """A layer's forward with its weights read for it."""
+        layer = self._layers[index]
+        with self.loaded(index), watched(layer, router_of(self.model, layer), experts_TK) as choices:
+            result = own(*args, **kwargs)
+            chosen.append(choices[0][0].experts_TK if choices else None)
+        return result
 
     @torch.no_grad()
     def rotary(self, index: int, positions_T: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -20,7 +20,7 @@ class NoReference(Day0Error):
     """transformers has nothing to compare a release with."""
 
 
-def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device) -> Any:
+def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: torch.device, experts: str = EXPERTS) -> Any:
     """The causal language model of `config`, in `dtype`, in evaluation mode; what no checkpoint holds (rotary frequencies) is real.
 
     Code inside a model folder is never run. A `model_type` that transformers does not know is built as the class in `architectures`.
@@ -33,7 +33,7 @@ def skeleton(config: Mapping[str, Any], path: str, dtype: torch.dtype, device: t
         settings = text if kind.config_class is type(text) else settings
         attention = "sdpa" if kind._supports_sdpa else "eager"
         with torch.device("meta"), transformers("initialization").no_init_weights():
-            model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=EXPERTS)
+            model = kind._from_config(settings, dtype=dtype, attn_implementation=attention, experts_implementation=experts)
     except NoReference as error:
         raise NoReference(error.problem, path, hint=error.hint) from None
     except Exception as error:  # whatever the class makes of numbers that it did not expect
@@ -93,9 +93,9 @@ def _fill_buffers(model: Any, device: torch.device) -> None:
     for name, buffer in list(model.named_non_persistent_buffers()):
         owner = model.get_submodule(name.rpartition(".")[0])
         owner.register_buffer(name.rpartition(".")[2], torch.empty_like(buffer, device=device), persistent=False)
-    for module in model.modules():
+    for module in model.modules():  # parameters are without memory, so that nothing happens to them
         own = dict(module.named_buffers(recurse=False))
-        if own and set(own) == module._non_persistent_buffers_set and not list(module.named_parameters(recurse=False)):
+        if own and set(own) == module._non_persistent_buffers_set:
             model._init_weights(module)
 
 

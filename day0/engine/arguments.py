@@ -5,9 +5,11 @@ from dataclasses import is_dataclass, replace
 from inspect import signature
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from day0.spec.ops import Op, Phase, Site
+from day0.spec.packed import Packed
 from day0.spec.step import Segment, Turn
 
 SCALARS = {"top_k": "K", "v_dim": "V"}  # arguments that are the size of an axis
@@ -69,7 +71,8 @@ def site(op: Op, arguments: dict[str, Any], dtype: str, phase: Phase) -> Site:
     options: dict[str, Any] = {name: value for name, value in arguments.items() if not is_array(value) and not isinstance(value, Segment)}
     defaults = {name: parameter.default for name, parameter in signature(op.reference).parameters.items()}
     options |= {name: arguments.get(name) is not None for name, default in defaults.items() if default is None and name not in options}
-    return Site(op=op.name, label="case", phase=phase, sizes=sizes(op, arguments), options=options, dtype=dtype)
+    form = "+".join(sorted({value.format for value in arguments.values() if isinstance(value, Packed)})) or "plain"
+    return Site(op=op.name, label="case", phase=phase, sizes=sizes(op, arguments), options=options, dtype=dtype, format=form)
 
 
 def phases(arguments: dict[str, Any]) -> tuple[Phase, ...]:
@@ -84,6 +87,8 @@ def mapped(value: Any, change: Any) -> Any:
         return change(value)
     if isinstance(value, tuple):
         return tuple(mapped(one, change) for one in value)
+    if isinstance(value, Packed):
+        return replace(value, parts=mapped(value.parts, change))
     if isinstance(value, Turn):
         return Turn(change(value.cos_TA), change(value.sin_TA))
     if isinstance(value, dict):
@@ -94,8 +99,23 @@ def mapped(value: Any, change: Any) -> Any:
 
 
 def widened(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The same numbers in float64."""
-    return mapped(arguments, lambda x: x.double() if x.is_floating_point() else x)
+    """The same numbers in float64; packed weights decoded into it."""
+    return mapped(unpacked(arguments, torch.float64), lambda x: x.double() if x.is_floating_point() else x)
+
+
+def unpacked(arguments: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
+    """The same call with packed weights decoded, into their own compute type unless another is given: what references take."""
+    return {name: _unpacked(value, dtype) for name, value in arguments.items()}
+
+
+def _unpacked(value: Any, dtype: Any) -> Any:
+    if hasattr(value, "members"):
+        return tuple(_unpacked(one, dtype) for one in value)
+    if not isinstance(value, Packed):
+        return value
+    if value.bank:
+        return torch.stack([_unpacked(value.expert(e), dtype) for e in range(value.shape[0])])
+    return value.decode(torch.empty(value.shape, dtype=dtype or value.dtype, device=value.parts["data"].device))
 
 
 def tensors(value: Any) -> list[Tensor]:

@@ -109,15 +109,18 @@ class Engine:
         """Share of state pages in use."""
         return self.state.usage
 
+    @property
+    def read(self) -> int:
+        """Bytes of weights taken from files since the start."""
+        return self.forward.weights.read
+
     def account(self) -> dict[str, int]:
         """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
         tokens, outputs, context = self._largest
         dtype = self.plan.workload.dtype
         peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
-        found = {
-            "weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace,
-            "activations": sum(peak.values()),
-        }  # fmt: skip
+        held = {"weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace}
+        found = held | {"activations": sum(peak.values())}
         vision = self.forward.vision
         if vision is not None:
             encoding = transient.encoding(vision.encoder, dtype, vision.largest)

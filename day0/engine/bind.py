@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from day0.engine.packed import Group, Packed, Workspace
+from day0.engine.packed import Group, Workspace
 from day0.spec.errors import Day0Error
 from day0.spec.ops import Phase
+from day0.spec.packed import Packed
 from day0.spec.registry import kernels, ops
 from day0.spec.reports.map_ops import SiteRow
 

@@ -8,6 +8,7 @@ from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.words import Words
 from day0.engine import anatomy, structure, usual
 from day0.engine.declared import declare
+from day0.engine.expert_layout import expert_layouts
 from day0.engine.release import Release
 from day0.engine.sources import sources
 from day0.engine.specs import layer_specs
@@ -49,8 +50,9 @@ class Known:
 
     def structure(self) -> StructureRow:
         """Kinds of layers and what goes between them."""
-        stored = bool(self.release.prediction)
-        return structure.describe(self.release.model, self.sources, prediction_stored=stored, open=self.guess.open if self.guess else ())
+        apart, open = set(self.release.prediction), self.guess.open if self.guess else ()
+        layouts = [] if self.alone else expert_layouts(self.release.checkpoint.stored, apart)
+        return structure.describe(self.release.model, self.sources, layouts=layouts, prediction_stored=bool(apart), open=open)
 
     def evidence(self) -> dict[str, str]:
         """Figure of the report → where it comes from."""

@@ -12,6 +12,7 @@ from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.outline import Outline, outline
 from day0.checkpoint.words import Words
 from day0.engine import usual
+from day0.engine.expert_layout import expert_layouts
 from day0.engine.footprint import layer_state, state_bytes
 from day0.engine.specs import layer_specs
 from day0.engine.structure import growth
@@ -99,6 +100,7 @@ class Likely:
             kinds=[kind.describe(counts[signature]) for signature, kind in self.kinds.items()],
             tables=[*self.tables()],
             index_sharing={}, kv_sharing={}, residual_blocks=[],
+            expert_layouts=expert_layouts(self.checkpoint.stored, set(self.outline.prediction)),
             prediction_stored=bool(self.outline.prediction),
             token_bytes=token, sequence_bytes=sequence,
             open=[*self.open()],

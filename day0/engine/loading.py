@@ -1,6 +1,7 @@
 """Bytes of the released files into the tensors that the engine computes with: converted, stacked and cut while they are read."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,13 @@ from torch import Tensor
 
 from day0.checkpoint.bytes import read
 from day0.engine.footprint import Buffer, part_cuts, rest_dtype
-from day0.engine.packed import Group, Packed
+from day0.engine.packed import Group
 from day0.engine.release import Located
 from day0.spec.errors import Day0Error
 from day0.spec.format import Stored, TensorHeader
 from day0.spec.lazy import torch_dtype
 from day0.spec.names import Cut
+from day0.spec.packed import Packed
 from day0.spec.registry import formats
 
 STAGING = 4 << 20  # bytes that are read at once when they cannot go straight to their place
@@ -38,18 +40,36 @@ def fill(folder: Path, located: Located, part: str, out: Tensor) -> None:
 
 
 def copy_cut(folder: Path, header: TensorHeader, section: Cut, out: Tensor) -> None:
-    """Read the part of a tensor that one weight is: one entry of the first axis at a time where the cut runs along a later one."""
+    """Read the part of a tensor that one weight is; nothing else of it where the bytes of that part lie side by side."""
+    axis = section.axis % len(header.shape)
     if section.padded:
         copy(folder, header, out)
-        return
-    if section.axis == 0 or len(header.shape) < 3:
+    elif axis == 0 and not section.interleaved:
+        count = header.shape[0] // section.of
+        own = rows(header, section.part * count, count)
+        assert out.numel() == prod(own.shape), f"{header.name}: {list(own.shape)} into {list(out.shape)}"
+        if section.transpose:
+            out.copy_(_whole(folder, own).transpose(-1, -2))
+        else:
+            copy(folder, own, out)
+    elif axis == 0 or len(header.shape) < 3:
         out.copy_(cut(_whole(folder, header), section))
-        return
-    inner = replace(section, axis=section.axis - 1)
-    entry = torch.empty(header.shape[1:], dtype=torch_dtype(header.dtype))
-    for index, target in enumerate(out):
-        read(folder, header, _memory(entry), index * entry.nbytes)
-        target.copy_(cut(entry, inner))
+    else:
+        inner = replace(section, axis=axis - 1)
+        for index, target in enumerate(out):
+            copy_cut(folder, entry(header, index), inner, target)
+
+
+def rows(header: TensorHeader, start: int, count: int) -> TensorHeader:
+    """Some entries of a tensor's first axis, as a tensor of its own."""
+    step = header.bytes // header.shape[0]
+    begin = header.start + start * step
+    return header._replace(shape=(count, *header.shape[1:]), start=begin, end=begin + count * step)
+
+
+def entry(header: TensorHeader, index: int) -> TensorHeader:
+    """One entry of a tensor's first axis, without that axis."""
+    return rows(header, index, 1)._replace(shape=header.shape[1:])
 
 
 def copy(folder: Path, header: TensorHeader, out: Tensor, offset: int = 0) -> None:

@@ -1,6 +1,7 @@
 """The known family that is closest to a release that no family recognises: by keys that it reads and names that it claims. Needs no torch."""
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,8 @@ from day0.spec.record import record
 from day0.spec.registry import families, parts
 
 MOST_LAYERS = 10_000
+MOST = 65_536  # of what else families loop over
+COUNTED = re.compile(r"^(?!.*size).*(layer|head|expert|depth)")  # keys that count such
 STAND_INS: Mapping[type, Any] = {int: 1, float: 1.0, bool: False, str: "", list: [], dict: {}}
 
 
@@ -82,14 +85,19 @@ def nearest(checkpoint: Checkpoint) -> Likeness | None:
     return max(found, key=lambda one: one.score) if found else None
 
 
-def absurd(data: Mapping[str, Any]) -> tuple[str, float] | None:
-    """A number of layers that no release has, with its key."""
-    for nested in (data, data.get("text_config")):
-        for key in ("num_hidden_layers", "num_layers", "num_nextn_predict_layers"):
-            count = nested.get(key) if isinstance(nested, dict) else None
-            if isinstance(count, int | float) and count > MOST_LAYERS:
-                return key, count
+def absurd(data: Mapping[str, Any], depth: int = 4) -> str | None:
+    """What is said of a number of layers, or of heads, experts or a head's elements, that no release has: families loop over them."""
+    for key, value in data.items():
+        if isinstance(value, dict) and depth and (found := absurd(value, depth - 1)):
+            return found
+        most = MOST_LAYERS if "layers" in key else MOST
+        if isinstance(value, int | float) and value > most and COUNTED.search(key):
+            return f"{key} is {_short(value)}: no release has more than {most}"
     return None
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if value < 1e300 else "beyond all bounds"
 
 
 def advice(checkpoint: Checkpoint) -> str:

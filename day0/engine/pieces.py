@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from day0.checkpoint.banks import Bank, Folded
 from day0.spec.format import Stored
+from day0.spec.lazy import numpy as np
 from day0.spec.names import Piece
 
 Match = Callable[[str], list[tuple[str, Piece]] | None]
@@ -47,7 +48,10 @@ class Weights(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """Of the experts."""
-        return self.bank.numbers[list(self.rows)].tolist() if self.bank else []
+        if self.bank is None:
+            return []
+        numbers: list[int] = self.bank.numbers.tolist()
+        return numbers if len(self.rows) == len(numbers) else [numbers[row] for row in self.rows]
 
 
 def weights(stored: Mapping[str, Stored], apart: Collection[int]) -> Iterator[Weights]:
@@ -57,8 +61,8 @@ def weights(stored: Mapping[str, Stored], apart: Collection[int]) -> Iterator[We
         return
     yield from map(Weights, stored.singles.values())
     for bank, tails in stored.banks:
-        rows = [row for row, number in enumerate(bank.numbers.tolist()) if number not in apart]
-        others = [row for row, number in enumerate(bank.numbers.tolist()) if number in apart]
+        others = np.flatnonzero(np.isin(bank.numbers, [*apart])).tolist() if apart else []
+        rows = [row for row in range(len(bank)) if row not in others] if others else range(len(bank))
         for sample in tails.values():
             yield from (Weights(bank.stored(sample, row)) for row in others)
             if rows:
@@ -108,8 +112,10 @@ class Pieces(Sequence[tuple[Piece, Stored]]):
         return [(source.weights.first, len(source.weights.rows)) for source in self.sources]
 
     def experts(self) -> list[int | None]:
-        """Places on the stacked axis, in order."""
-        return sorted((expert for source in self.sources for expert in source.experts), key=lambda expert: expert or 0)
+        """Places on the stacked axis; in order, where all have one."""
+        found = [expert for source in self.sources for expert in source.experts]
+        known = [expert for expert in found if expert is not None]
+        return [*sorted(known)] if len(known) == len(found) else found
 
 
 def _order(piece: Piece) -> tuple[int, int]:

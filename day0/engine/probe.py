@@ -14,11 +14,12 @@ from day0.engine.bind import Bound, Function, Place, chained
 from day0.engine.layer import BoundLayer
 from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
-from day0.engine.on_demand import OnDemand, can_wait
+from day0.engine.on_demand import OnDemand, asks_one_by_one, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
+from day0.engine.rounded import Keep, Rounded
+from day0.engine.state import LayerState, State
 from day0.engine.state import Sequence as StateSequence
-from day0.engine.state import State
 from day0.engine.watch import emulation
 from day0.engine.weights import load
 from day0.ops.route import weigh
@@ -27,7 +28,7 @@ from day0.spec.ops import Phase
 from day0.spec.registry import backends, blocks, formats, ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.rope import Rope
-from day0.spec.step import Step
+from day0.spec.step import Images, Step
 
 PAGE = 16  # tokens of a page of the probe's own state
 READERS = {  # operator → its argument that says what each token reads
@@ -70,9 +71,8 @@ class Probe:
     """Runs layers of a release one by one, as the operator map says; holds one layer's weights at a time."""
 
     def __init__(self, release: Release, mapped: MapOpsReport, dtype: str) -> None:
-        self.release, self.dtype = release, torch_dtype(dtype)
+        self.release, self.mapped, self._dtype, self.dtype = release, mapped, dtype, torch_dtype(dtype)
         self.device = backends().get(mapped.backend).device(0)
-        self.mapped, self._dtype = mapped, dtype
         self._workspace = Workspace(footprint.workspace(release, dtype), self.device)
         self._loaded: tuple[int, Any] | None = None
         self._frequencies = frequencies(release.model, self.device)
@@ -81,6 +81,7 @@ class Probe:
         self._forced_TK: Tensor | None = None
         self._forced_reads: Tensor | None = None
         self._reads: list[Tensor] = []
+        self.keep: Keep | None = None  # what is left of state that is written; None: all
         self._chosen: dict[int | None, dict[tuple[int, int], Tensor | None]] = {}  # layer → (first token, tokens) → what it chose to read
 
     @classmethod
@@ -90,14 +91,16 @@ class Probe:
         return cls(release, mapped, dtype)
 
     @torch.inference_mode()
-    def embed(self, ids: Sequence[int], judge: Judge | None = None) -> Tensor:
-        """Stream [T, D] that enters the first layer."""
+    def embed(self, ids: Sequence[int], judge: Judge | None = None, images: Images | None = None) -> Tensor:
+        """Stream [T, D] that enters the first layer; what `images` have stands in the place of some tokens."""
         self._judge = judge
         unique, places_T = torch.tensor(ids, device=self.device).unique(return_inverse=True)
         table_WD = torch.cat([self._rows("embed", token, 1) for token in unique.tolist()])
         x_TD = self._ends("prefill").embedding(table_WD, places_T)
         if self.release.model.embed_scale != 1:
             x_TD = x_TD * self.release.model.embed_scale
+        if images is not None:
+            x_TD = x_TD.index_copy(0, images.rows_N, images.embeddings_ND)
         residual = self.release.model.layers[0].residual
         return blocks().get(residual.kind).open(x_TD, residual)
 
@@ -122,22 +125,23 @@ class Probe:
     @torch.inference_mode()
     def layer(
         self, index: int, hidden_TD: Tensor, experts_TK: Tensor | None, chunks: Sequence[int], judge: Judge | None = None, *,
-        ids: Sequence[int] | None = None, reads_TK: Tensor | None = None,
+        ids: Sequence[int] | None = None, reads_TK: Tensor | None = None, axes_3S: Tensor | None = None,
     ) -> LayerResult:  # fmt: skip
         """Layer `index` on the tokens of one sequence, fed in steps of `chunks` tokens: single ones after the first by the decode path.
 
         With `experts_TK` that choice is forced, and weighed by our own scores. `reads_TK` (positions, entries or blocks; [T, N, K] where
         heads differ; -1 is none) is what attention reads instead of its own choice. Without it a layer that reuses another's choice takes
         what that layer chose when it last ran on as many tokens in as many steps; the latest ones where it did not. `ids` matter to
-        routers that choose by token.
+        routers that choose by token, `axes_3S` as in `Segment` where there are images.
         """
         assert sum(chunks) == len(hidden_TD), f"chunks {list(chunks)} do not add up to {len(hidden_TD)} tokens"
         self._judge, self._routes, self._reads = judge, [], []
         state = self._state(index, len(hidden_TD))
         bound = self._bound(index)
-        run = BoundLayer(self.release.model.layers[index], bound, state.layer(index))
+        run = BoundLayer(self.release.model.layers[index], bound, self._kept(state.layer(index)))
         sequence = state.admit(len(hidden_TD))
         assert sequence is not None
+        sequence.axes_3S = axes_3S
         streams, parts, positions = [], [], []
         for start, count in zip(_starts(chunks), chunks, strict=True):
             seen: dict[str, Tensor] = {}
@@ -159,6 +163,10 @@ class Probe:
             reused_TK=self._chosen.get(self.release.model.layers[index].index_source, {}).get((0, len(hidden_TD))),
             state=state.layer(index).kept(step.segments()[0]), positions_T=torch.cat(positions),
         )  # fmt: skip
+
+    def _kept(self, state: LayerState) -> Any:
+        """The state of a layer as it is written."""
+        return state if self.keep is None else Rounded(state, self.keep)
 
     def _share(self, index: int, step: Step, span: tuple[int, int]) -> None:
         """What a layer that reuses a choice finds in its segment: nothing while all there is may be read."""
@@ -204,7 +212,7 @@ class Probe:
         count = len(ids)
         phase = "decode" if count == 1 and start else "prefill"
         segment = state.segment(phase, [(sequence, ids)])  # type: ignore[arg-type]
-        segment.rotary = turn(segment.positions_T, self._frequencies)
+        segment.rotary = turn(segment.positions_T, self._frequencies, segment.axes_3T)
         rows = torch.arange(count, device=self.device)
         return Step(decode=segment if phase == "decode" else None, prefill=segment if phase == "prefill" else None, outputs=rows)
 
@@ -236,9 +244,8 @@ class Probe:
         return weights
 
     def _waits(self, index: int) -> bool:
-        """Whether every call that reads experts of a layer decodes them first, so that they can be read one by one."""
-        sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
-        return self.device.type == "cpu" and all(site.decode for site in sites)
+        """Whether every call that reads experts of a layer asks for one after the other, so that they can be read one by one."""
+        return self.device.type == "cpu" and all(asks_one_by_one(one) for one in self.mapped.sites if (one.layer, one.op) == (index, "experts"))
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model

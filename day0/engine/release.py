@@ -9,7 +9,7 @@ from pathlib import Path
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.declared import declare
-from day0.engine.nearest import MOST_LAYERS, absurd, advice
+from day0.engine.nearest import absurd, advice
 from day0.engine.pieces import Pieces, Source, Weights, weights
 from day0.engine.pruned import with_own_experts
 from day0.engine.specs import distinct, encoder_specs, end_specs, layer_specs, specs
@@ -255,10 +255,8 @@ def _located(read: Callable[[Config], Model], family: str) -> Callable[[Config],
 
 def _refuse_absurd(config: Config) -> None:
     """A layer is a record in memory: a number of them that no release has is an error before they are made."""
-    found = absurd(config.data)
-    if found is not None:
-        key, count = found
-        raise Day0Error(f"{key} is {count:.4g}: no release has more than {MOST_LAYERS} layers", config.path)
+    if found := absurd(config.data):
+        raise Day0Error(found, config.path)
 
 
 def _names(index: int, model: Model) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from day0.engine.footprint import layer_state, state_bytes
 from day0.engine.specs import specs
 from day0.parts.moe_ffn import MoeFfn, Router
 from day0.spec.model import Layer, Model, PartSpec
-from day0.spec.reports.inspect import ExpertsRow, KindRow, Scalar, StateRow, StructureRow, TableRow
+from day0.spec.reports.inspect import ExpertLayoutRow, ExpertsRow, KindRow, Scalar, StateRow, StructureRow, TableRow
 from day0.spec.state import StateSpec
 
 PLACES = ("mixer", "ffn", "residual", "embedding")
@@ -18,7 +18,14 @@ TABLES = ("embed", "head", "table")  # roles of what has a row for each token or
 SCORES = {"softmax": "softmax over all", "sigmoid": "sigmoid", "sqrt_softplus": "root of softplus"}
 
 
-def describe(model: Model, sources: Mapping[str, Mapping[str, list[str]]], *, prediction_stored: bool, open: Sequence[str] = ()) -> StructureRow:
+def describe(
+    model: Model,
+    sources: Mapping[str, Mapping[str, list[str]]],
+    *,
+    layouts: list[ExpertLayoutRow],
+    prediction_stored: bool,
+    open: Sequence[str] = (),
+) -> StructureRow:
     """The structure of a model; `sources`: kind of layer → figure → what it follows from."""
     names = kinds(model)
     counts = Counter(names)
@@ -32,6 +39,7 @@ def describe(model: Model, sources: Mapping[str, Mapping[str, list[str]]], *, pr
         index_sharing=_edges((layer.index_source, layer.index) for layer in model.layers),
         kv_sharing=_edges((layer.kv_source, layer.index) for layer in model.layers),
         residual_blocks=[layer.index for layer in model.layers if getattr(layer.residual, "place", "") in ("first", "start")],
+        expert_layouts=layouts,
         prediction_stored=prediction_stored,
         token_bytes=token,
         sequence_bytes=sequence,

@@ -20,6 +20,7 @@ class Weights(Protocol):
     """What a forward pass asks for."""
 
     bytes: dict[str, int]  # allocation → bytes, as the plan names them
+    read: int  # bytes taken from files since it was opened
     ends: Any  # small weights outside the layers: `ends.norm`, `ends.collapse`
 
     def layers(self) -> Iterator[Any]:
@@ -48,9 +49,11 @@ class Resident:
         buffers = [_allocate(layout.bytes, device) for layout in layouts]
         use_huge_pages(buffers)
         self._groups = []
+        self.read = 0
         for done, (group, layout, buffer) in enumerate(zip(groups, layouts, buffers, strict=True)):
             progress("reading weights", done, len(groups))
             self._groups.append(load(release, group, layout, buffer, dtype))
+            self.read += _stored(group)
         progress("reading weights", len(groups), len(groups))
         sizes = [layout.bytes for layout in layouts]
         self.bytes = {"layers": sum(sizes[:-1]), "ends": sizes[-1]}
@@ -86,6 +89,7 @@ class Streamed:
             if formats().get(located.format).packed:
                 raise Day0Error(f"{located.name} is packed as {located.format}: its rows cannot be streamed", release.folder)
         self._rows = _allocate(self.bytes["head rows"], device)
+        self.read = _stored(small)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
         self._turn = 0
         self._ahead: tuple[int, Future[Any]] = self._submit(0)
@@ -125,11 +129,23 @@ class Streamed:
         return layer, self._reader.submit(self._read, layer, slot)
 
     def _copy_rows(self, located: Located, start: int, out: Tensor) -> None:
-        stored = located.pieces[0][1]
-        loading.copy(self._release.folder, stored.parts["data"], out, start * self._release.model.hidden)
+        data = located.pieces[0][1].parts["data"]
+        loading.copy(self._release.folder, data, out, start * self._release.model.hidden)
+        self.read += len(out) * (data.bytes // data.shape[0])
 
     def _read(self, layer: int, slot: Tensor) -> Any:
-        return load(self._release, self._release.layer(layer), self._layouts[layer], slot, self._dtype)
+        group = self._release.layer(layer)
+        self.read += _stored(group)
+        return load(self._release, group, self._layouts[layer], slot, self._dtype)
+
+
+def _stored(group: dict[str, Located]) -> int:
+    """Bytes on disk; of a tensor that holds several weights each has its share."""
+    total = 0
+    for located in group.values():
+        cut = located.pieces[0][0].cut
+        total += sum(stored.bytes * count for stored, count in located.alike) // (cut.of if cut else 1)
+    return total
 
 
 def _allocate(size: int, device: torch.device) -> Tensor:

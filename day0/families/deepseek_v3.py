@@ -1,6 +1,6 @@
 """DeepSeek-V3, V3.1, R1 and Kimi K2: latent attention, leading dense layers, then shared and routed experts (arXiv 2412.19437)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from day0.checkpoint.config import Config
@@ -17,6 +17,7 @@ from day0.spec.family import Family
 from day0.spec.model import Layer, Model, Norm, PartSpec, Prediction
 from day0.spec.names import Names
 
+NETWORKS = ("dense", "sparse")
 LATENT_NORM = Norm(eps=1e-6)  # the release's code gives the latents this epsilon, whatever rms_norm_eps says
 
 
@@ -38,15 +39,23 @@ def with_experts(model: Model, change: Callable[[MoeFfn], MoeFfn]) -> Model:
 
 
 def read_ffns(config: Config) -> list[PartSpec]:
-    """The network of each layer: `mlp_layer_types` lists them, or the first ones are dense and then every `moe_layer_freq`th is sparse."""
+    """The network of each layer."""
     act = activation(config.str("hidden_act", "silu"))
     dense, experts = DenseFfn(width=config.int("intermediate_size"), activation=act), read_experts(config, act)
-    first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)
+    return [experts if kind == "sparse" else dense for kind in network_kinds(config)]
+
+
+def network_kinds(config: Config) -> Sequence[str]:
+    """"dense" or "sparse" for each layer: `mlp_layer_types` or the flags of `moe_layer_freq` list them, prediction layers last; without a
+    list the first ones are dense, and then every `moe_layer_freq`th is sparse."""
+    first, step = config.int("first_k_dense_replace", 0), config.any("moe_layer_freq", 1)
     kinds = config.list("mlp_layer_types", None)
+    if kinds is None and isinstance(step, list):
+        return per_layer(config, "moe_layer_freq", [NETWORKS[int(flag)] if flag in (0, 1) else repr(flag) for flag in step], NETWORKS)
     if kinds is None:
-        kinds = ["sparse" if i >= first and i % step == 0 else "dense" for i in range(config.int("num_hidden_layers"))]
-    networks: dict[str, PartSpec] = {"dense": dense, "sparse": experts}
-    return [networks[kind] for kind in per_layer(config, "mlp_layer_types", kinds, networks)]
+        every = config.int("moe_layer_freq", 1)
+        kinds = ["sparse" if i >= first and i % every == 0 else "dense" for i in range(config.int("num_hidden_layers"))]
+    return per_layer(config, "mlp_layer_types", kinds, NETWORKS)
 
 
 def read_prediction(config: Config) -> Prediction | None:

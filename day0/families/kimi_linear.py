@@ -5,7 +5,7 @@ from collections.abc import Callable
 from day0.checkpoint.config import Config
 from day0.checkpoint.decoder import decoder, rms_norm
 from day0.checkpoint.rope import read_rope
-from day0.families.deepseek_v3 import LATENT_NORM
+from day0.families.deepseek_v3 import LATENT_NORM, network_kinds
 from day0.families.deepseek_v3 import NAMES as DEEPSEEK
 from day0.parts.dense_ffn import DenseFfn
 from day0.parts.kda import Kda
@@ -36,10 +36,10 @@ def read_layers(config: Config, norm: Norm, act: Activation, residual: Callable[
         raise Day0Error(f"kda_layers and full_attn_layers do not name each of {count} layers once", linear.path, hint="counted from 1")
     mixers = {True: read_delta(linear, norm), False: read_attention(config)}
     dense, experts = DenseFfn(width=config.int("intermediate_size"), activation=act), read_experts(config, norm, act)
-    first, step = config.int("first_k_dense_replace", 0), config.int("moe_layer_freq", 1)
+    kinds = network_kinds(config)
     config.book(UNUSED, "nothing: other keys say it, or there is no such thing")
     return [
-        Layer(index=i, mixer=mixers[i + 1 in delta], ffn=experts if i >= first and i % step == 0 else dense, residual=residual(i))
+        Layer(index=i, mixer=mixers[i + 1 in delta], ffn=experts if kinds[i] == "sparse" else dense, residual=residual(i))
         for i in range(count)
     ]
 

@@ -19,6 +19,8 @@ from day0.spec.names import Names
 
 VISION = Tower(name="vision", prefixes=("model.visual.", "visual."))
 FULL = ("full_attention", "indexed_attention")  # both names are in use for layers with an indexer
+MOST_PRIMES = 512  # that are looked for
+LARGEST = 1 << 30  # of them
 
 
 def read(config: Config) -> Model:
@@ -75,6 +77,8 @@ def read_ngrams(config: Config, streams: int, norm: Norm) -> dict[int, NgramEmbe
     if layers and not isinstance(end, int):
         raise Day0Error("n-grams need the token that ends a text", config.path, hint="key eos_token_id")
     heads, found, prime = (size - 1) * each, {}, base - 1
+    if heads * len(layers) > MOST_PRIMES or base > LARGEST:
+        raise Day0Error(f"{heads} heads of {base:.4g} n-grams in {len(layers)} layers are beyond all bounds"[:160], config.path)
     for layer in layers:
         total = 0
         for _ in range(heads):

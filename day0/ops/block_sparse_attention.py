@@ -60,6 +60,7 @@ OP = Op(
     name="block_sparse_attention", reference=block_sparse_attention, layer="domain",
     inputs={"q": "THQ", "k_pages": "PSNQ", "v_pages": "PSNV", "chosen": "TNK"}, outputs={"o": "THV"},
     budget=Budget(rounds=2, accumulations=64, special=8), cost=cost,
+    instead="paged_attention gives the same while a sequence holds no more than {K} blocks of tokens",
     cases=cases(
         make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), N=(1, 3), V=(40, 24), K=(1, 4),
         scattered=(False, True),

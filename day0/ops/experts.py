@@ -6,7 +6,7 @@ from day0.ops.activation import ungated
 from day0.ops.gated_activation import gated_activation
 from day0.ops.linear import linear
 from day0.spec.activation import Activation
-from day0.spec.cases import Draw, cases
+from day0.spec.cases import PACKED, Draw, cases
 from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
@@ -37,7 +37,7 @@ def experts(
     return y_TD.to(x_TD.dtype)
 
 
-def make(draw: Draw, T: int, D: int, F: int, K: int, variant: str) -> dict[str, Any]:
+def make(draw: Draw, T: int, D: int, F: int, K: int, variant: str, form: str = "plain") -> dict[str, Any]:
     E = 9
     identities = 3 if variant == "identities" else 0
     chosen = torch.stack([torch.randperm(E + identities, generator=draw.generator)[:K] for _ in range(T)])
@@ -45,15 +45,19 @@ def make(draw: Draw, T: int, D: int, F: int, K: int, variant: str) -> dict[str, 
         "x_TD": draw.normal(T, D),
         "weights_TK": draw.normal(T, K, dtype=torch.float32).softmax(-1),
         "experts_TK": chosen,
-        "gate_EFD": None if variant == "ungated" else draw.normal(E, F, D, scale=D**-0.5),
-        "up_EFD": draw.normal(E, F, D, scale=D**-0.5),
-        "down_EDF": draw.normal(E, D, F, scale=F**-0.5),
+        "gate_EFD": None if variant == "ungated" else _bank(draw, form, E, F, D),
+        "up_EFD": _bank(draw, form, E, F, D),
+        "down_EDF": _bank(draw, form, E, D, F),
         "activation": Activation(kind="relu2", gated=False) if variant == "ungated" else Activation(kind="silu"),
     }
     if variant == "biases":
         arguments["activation"] = Activation(kind="silu", limit=7.0, alpha=1.702, offset=1.0)
         arguments["biases"] = (draw.normal(E, F), draw.normal(E, F), draw.normal(E, D))
     return arguments | {"identity_from": E if identities else None, "scale_input": variant == "scale_input"}
+
+
+def _bank(draw: Draw, form: str, *shape: int) -> Any:
+    return draw.normal(*shape, scale=shape[-1] ** -0.5) if form == "plain" else draw.packed(form, *shape)
 
 
 def cost(site: Site) -> Cost:
@@ -66,5 +70,7 @@ OP = Op(
     outputs={"y": "TD"}, layer="domain", budget=Budget(rounds=6, accumulations=64, special=8), cost=cost,
     cases=cases(
         make, T=(1, 63), D=(60, 128), F=(36, 100), K=(1, 3), variant=("plain", "ungated", "biases", "identities", "scale_input"),
-    ),
+    )
+    | cases(make, T=(1, 63), D=(60, 128), F=(100,), K=(2,), variant=("biases",), form=PACKED)
+    | cases(make, T=(7,), D=(60,), F=(36,), K=(3,), variant=("plain", "identities", "scale_input"), form=("mxfp4",)),
 )  # fmt: skip

@@ -43,6 +43,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="hyper_collapse", reference=hyper_collapse, inputs={"streams": "TMD", "weight": "OI", "base": "O", "scale": "G"},
-    outputs={"x": "TD"}, layer="domain", cases=cases(make, T=(1, 63), M=(2, 4), D=(60, 128)),
+    outputs={"x": "TD"}, layer="domain", cases=cases(make, T=(1, 63), M=(3, 4), D=(60, 128)),
     budget=Budget(accumulations=512, special=8), cost=cost,
 )  # fmt: skip

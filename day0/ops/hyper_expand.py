@@ -57,6 +57,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="hyper_expand", reference=hyper_expand, inputs={"streams": "TMD", "y": "TD", "weight": "OI", "base": "O", "scale": "G"},
-    outputs={"streams": "TMD"}, layer="domain", cases=cases(make, T=(1, 63), M=(2, 4), D=(60, 128), iterations=(3, 20)),
+    outputs={"streams": "TMD"}, layer="domain", cases=cases(make, T=(1, 63), M=(3, 4), D=(60, 128), iterations=(3, 20)),
     budget=Budget(accumulations=512, special=16), cost=cost,
 )  # fmt: skip

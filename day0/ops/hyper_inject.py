@@ -31,6 +31,6 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="hyper_inject", reference=hyper_inject, inputs={"streams": "TMD", "y": "TD", "norm": "I", "inject": "MI"},
-    outputs={"streams": "TMD"}, layer="domain", cases=cases(make, T=(1, 63), M=(2, 4), D=(60, 128)),
+    outputs={"streams": "TMD"}, layer="domain", cases=cases(make, T=(1, 63), M=(3, 4), D=(60, 128)),
     budget=Budget(accumulations=512, special=8), cost=cost,
 )  # fmt: skip

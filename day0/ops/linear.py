@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from day0.spec.cases import Draw, cases
+from day0.spec.cases import PACKED, Draw, cases
 from day0.spec.lazy import torch, wide
 from day0.spec.ops import Budget, Cost, Op, Site
 
@@ -19,7 +19,9 @@ def joined(weights: Any) -> "torch.Tensor":
     return weights if isinstance(weights, torch.Tensor) else torch.cat(list(weights))
 
 
-def make(draw: Draw, T: int, O: tuple[int, ...], I: int, bias: bool) -> dict[str, Any]:  # noqa: E741
+def make(draw: Draw, T: int, O: tuple[int, ...], I: int, bias: bool, form: str = "plain") -> dict[str, Any]:  # noqa: E741
+    if form != "plain":
+        return {"x_TI": draw.normal(T, I), "weight_OI": draw.packed(form, O[0], I), "bias_O": draw.normal(O[0]) if bias else None}
     weights = tuple(draw.normal(rows, I, scale=I**-0.5) for rows in O)
     biases = tuple(draw.normal(rows) for rows in O) if bias else None
     if len(O) > 1:
@@ -33,6 +35,7 @@ def cost(site: Site) -> Cost:
 
 OP = Op(
     name="linear", reference=linear, inputs={"x": "TI", "weight": "OI", "bias": "O"}, outputs={"y": "TO"}, layer="base",
-    cases=cases(make, T=(1, 2, 63), O=((1,), (60,), (1000,), (96, 24, 24)), I=(60, 1024), bias=(False, True)),
+    cases=cases(make, T=(1, 2, 63), O=((1,), (60,), (1000,), (96, 24, 24)), I=(60, 1024), bias=(False, True))
+    | cases(make, T=(1, 7, 63), O=((70,),), I=(60, 1100), bias=(True,), form=PACKED),
     budget=Budget(accumulations=1024), cost=cost,
 )  # fmt: skip

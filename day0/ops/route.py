@@ -57,7 +57,7 @@ def _limit_groups(choice_TE: "torch.Tensor", groups: int, top_groups: int) -> "t
 def make(draw: Draw, T: int, E: int, K: int, score: str, groups: int, choice_first: bool) -> dict[str, Any]:
     rule = SimpleNamespace(
         score=score, groups=groups, top_groups=max(1, groups // 2), renormalise=score == "sigmoid", epsilon=1e-20, scale=2.5,
-        choice_first=choice_first,
+        choice_first=choice_first, table=False,
     )  # fmt: skip
     bias = draw.normal(E, scale=0.1, dtype=torch.float32) if score == "sigmoid" else None
     return {"logits_TE": draw.normal(T, E, scale=2, dtype=torch.float32), "top_k": K, "rule": rule, "bias_E": bias}

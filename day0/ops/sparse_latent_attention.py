@@ -55,6 +55,7 @@ OP = Op(
     name="sparse_latent_attention", reference=sparse_latent_attention, layer="domain",
     inputs={"q_latent": "THC", "q_rotary": "THR", "pages": "PS(C+R)", "indices": "TK"}, outputs={"o": "THC"},
     budget=Budget(rounds=2, accumulations=64, special=8), cost=cost,
+    instead="latent_attention gives the same while a sequence holds no more than {K} tokens",
     cases=cases(
         make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), H=(1, 6), C=(28,), R=(12,), K=(1, 9, 64),
         scattered=(False, True),

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from day0.parts import gqa
 from day0.parts.gqa import Gqa
-from day0.spec.model import Norm, PartSpec, TensorSpec, norm_site
+from day0.spec.model import Norm, PartSpec, Split, TensorSpec, norm_site
 from day0.spec.ops import Phase, Site
 from day0.spec.part import Part
+from day0.spec.placement import Heads
 from day0.spec.record import record
 from day0.spec.rope import Rope
 from day0.spec.state import StateSpec
@@ -37,8 +38,10 @@ class BlockSparse(PartSpec):
 
 def tensors(m: BlockSparse, D: int) -> Iterator[TensorSpec]:
     yield from gqa.tensors(m.attention, D)
+    heads = (Heads(count=m.attention.kv_heads, width=m.index_dim, shared=True),)  # a rank chooses for its own key heads
     for name, rows in m.index_widths.items():
-        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", group="index")
+        cut: Split = "column" if name == "index_q" else "none"
+        yield TensorSpec(name=name, axes="OI", shape=(rows, D), role="linear", split=cut, heads=heads if cut == "column" else (), group="index")
     for name in m.index_widths:
         yield TensorSpec(name=f"{name}_norm", axes="Q", shape=(m.index_dim,), role="norm")
 
@@ -67,4 +70,4 @@ def sites(m: BlockSparse, D: int, phase: Phase) -> Iterator[Site]:
             yield site
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("attention.heads", "attention.kv_heads"))

@@ -145,4 +145,4 @@ def _entry_sites(m: CompressedAttention, D: int, phase: Phase) -> Iterator[Site]
         yield Site(op="choose_entries", label="index", phase=phase, sizes=sizes, options={"every": m.every})
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "out_groups"))

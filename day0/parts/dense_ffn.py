@@ -65,4 +65,4 @@ def sites(f: DenseFfn, D: int, phase: Phase) -> Iterator[Site]:
     yield from network_sites(f.width, D, f.activation, phase)
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("width",))

@@ -107,4 +107,4 @@ def _index_sites(i: Indexer, d: Dsa, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="choose_entries", label="select", phase=phase, sizes=sizes, options={"every": i.pool})
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("attention.heads",))

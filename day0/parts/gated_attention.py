@@ -15,4 +15,4 @@ class GatedAttention(Gqa):
         return {**super().widths, "q": self.heads * (self.qk_dim + self.v_dim)}
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "kv_heads"))

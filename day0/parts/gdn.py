@@ -80,4 +80,4 @@ def sites(m: Gdn, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.widths["v"]}, weights=("o",))
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("key_heads", "value_heads"))

@@ -109,4 +109,4 @@ def sites(m: Gqa, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.heads * m.v_dim}, weights=("o",))
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "kv_heads"))

@@ -59,4 +59,4 @@ def sites(m: Lightning, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.width}, weights=("o",))
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "slopes"))

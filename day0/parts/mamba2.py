@@ -78,4 +78,4 @@ def sites(m: Mamba2, D: int, phase: Phase) -> Iterator[Site]:
     yield Site(op="linear", label="o", phase=phase, sizes={"O": D, "I": m.width}, weights=("o",))
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads", "groups"))

@@ -107,4 +107,4 @@ def _projections(m: Mla, D: int, phase: Phase) -> Iterator[Site]:
     yield norm_site(m.norm, "kv_a_norm", phase, {"D": m.kv_lora_rank})
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("heads",))

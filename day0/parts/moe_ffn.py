@@ -111,4 +111,4 @@ def sites(f: MoeFfn, D: int, phase: Phase) -> Iterator[Site]:
         yield norm_site(f.out_norm, "out_norm", phase, {"D": D})
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("shared_width",))

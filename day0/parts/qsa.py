@@ -64,4 +64,4 @@ def sites(m: Qsa, D: int, phase: Phase) -> Iterator[Site]:
             yield site
 
 
-PART = Part(tensors=tensors, state=state, sites=sites)
+PART = Part(tensors=tensors, state=state, sites=sites, cut=("attention.heads", "attention.kv_heads"))

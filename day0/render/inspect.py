@@ -48,6 +48,7 @@ def figures(report: InspectReport) -> list[tuple[str, str]]:
     rows = [
         ("computes in", " · ".join(what)),
         ("beside the stack", f"{model.prediction_layers} × prediction layer, {count(prediction)} parameters" if prediction else ""),
+        ("experts stored", ", ".join(stored_experts(report))),
         ("not run", ", ".join(f"{tower} tower, {count(weights)} parameters" for tower, weights in report.parameters.towers.items())),
         ("tokenizer", f"{token.file}{entries}" if token else "none"),
         ("chat template", report.template.file if report.template else "none"),
@@ -56,6 +57,13 @@ def figures(report: InspectReport) -> list[tuple[str, str]]:
         *came_from(report),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def stored_experts(report: InspectReport) -> list[str]:
+    """How, where it is not the same in all layers."""
+    words = {"stack": "layers", "prediction": "prediction layers"}
+    told = [f"{row.layout} in {row.layers} {words[row.where]}" for row in report.structure.expert_layouts]
+    return told if len({row.layout for row in report.structure.expert_layouts}) > 1 else []
 
 
 def named(keys: list[str]) -> str:

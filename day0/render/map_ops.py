@@ -8,8 +8,7 @@ from rich.text import Text
 
 from day0.render.numbers import seconds, size
 from day0.render.table import facts, stack, table, verdict
-from day0.spec.ops import Phase
-from day0.spec.reports.map_ops import MapOpsReport, SiteRow
+from day0.spec.reports.map_ops import MapOpsReport, SiteRow, Step
 
 
 def map_ops(report: MapOpsReport) -> RenderableType:
@@ -18,7 +17,7 @@ def map_ops(report: MapOpsReport) -> RenderableType:
     refused = refusals(report)
     notes = [("target", report.target + (", emulated" if report.emulated else "")), ("placement", report.placement)]
     notes += [("providers", " → ".join(report.providers) + (" (forced)" if report.forced else "")), ("calls", summary)]
-    notes += [(phase, shares(report, phase)) for phase in report.shares]
+    notes += [(step, shares(report, step)) for step in report.shares]
     notes += [("not verified", f"{report.unverified} of {len(report.sites)} calls")] if report.unverified else []
     notes += [("missing", line) for line in report.missing]
     notes += [(f"kernel {name}", reason) for name, reason in report.unavailable.items()]
@@ -34,10 +33,10 @@ def map_ops(report: MapOpsReport) -> RenderableType:
     )
 
 
-def shares(report: MapOpsReport, phase: Phase) -> str:
+def shares(report: MapOpsReport, step: Step) -> str:
     """Such as "96 % native, 4 % reference, by bytes moved"."""
-    told = ", ".join(f"{percent(share)} {status}" for status, share in report.shares[phase].items())
-    time = report.seconds[phase]
+    told = ", ".join(f"{percent(share)} {status}" for status, share in report.shares[step].items())
+    time = report.seconds[step]
     return f"{told}, by {'bytes moved' if time is None else f'time: at least {seconds(time)} a step'}"
 
 
@@ -48,12 +47,12 @@ def percent(share: float) -> str:
 
 def fallbacks(report: MapOpsReport) -> Table:
     """What nothing was made for here, with its price and what would mend it."""
-    right = ("calls", "prefill", "decode", "traffic", "or unpacked")
+    right = ("calls", "prefill", "decode", "slower", "or unpacked")
     made = table("fallback", "runs as", *right, "because", "remedy", right=right)
     for row in report.fallbacks:
         unpacked = f"+{size(row.unpacked)}" if row.unpacked else ""
-        worth = (str(row.calls), percent(row.prefill), percent(row.decode), f"{row.traffic:.1f}×", unpacked)
-        made.add_row(row.op, row.status, *worth, Text(row.reason), Text(row.remedy))
+        worth = (str(row.calls), percent(row.prefill), percent(row.decode), f"{row.slower:.1f}×" if row.slower else "?", unpacked)
+        made.add_row(row.op, row.status, *worth, Text(row.reason), Text("\n".join(filter(None, (row.remedy, row.instead)))))
     for kernel in report.vendors:
         made.add_row(kernel.op, "", "", "", "", "", "", Text(f"{kernel.library} has it: {kernel.serves}"), Text(kernel.source))
     return made

@@ -75,6 +75,8 @@ def metrics(report: RunReport) -> RenderableType:
     if times.decode_p50 is not None and times.decode_p95 is not None:
         rows.append(("decode", f"{seconds(times.decode_p50)} p50 · {seconds(times.decode_p95)} p95   {_rate(times.decode)}"))
     rows.append(("memory", f"{size(memory.process_peak)} at the peak, {size(memory.process_before)} before the weights"))
+    if memory.read:
+        rows.append(("streamed", f"{size(memory.read)} of weights read for each step"))
     if memory.device_peak is not None:
         rows.append(("device", f"{size(memory.device_peak)} at the peak"))
     rows.append(("engine", " · ".join(f"{name} {size(held)}" for name, held in memory.engine.items())))

@@ -25,7 +25,8 @@ def diff(report: TraceDiffReport) -> RenderableType:
     """The first tensor that stands out, then all."""
     head = f"{report.before} and {report.after} agree as well as their types let them"
     if report.first:
-        head = f"{report.before} and {report.after} part at {where(report.first.layer, report.first.part)}: {error(report.first)}"
+        at = f"{where(report.first.layer, report.first.part)}{rank(report.first)}"
+        head = f"{report.before} and {report.after} part at {at}: {error(report.first)}"
     notes = [Text(note, style="yellow") for note in report.notes]
     return stack(verdict(head, report.first is None), *notes, Text(), _rows(report))
 
@@ -36,6 +37,11 @@ def _rows(report: TraceDiffReport) -> Table:
         style = "bold red" if row == report.first else ""
         made.add_row(where(row.layer, row.part), error(row), str(row.values), style=style)
     return made
+
+
+def rank(row: TraceDiffRow) -> str:
+    """Which one is to blame."""
+    return "" if row.rank is None else f" of rank {row.rank}"
 
 
 def error(row: TraceDiffRow) -> str:

@@ -26,6 +26,10 @@ def validate(report: ValidateReport) -> RenderableType:
         Text() if report.layer_errors else None,
         layers(report) if report.layer_errors else None,
         *(part for title, series in profiles(report).items() for part in (Text(), plot(series, f"relative error, {title}"))),
+        Text() if report.towers else None,
+        towers(report) if report.towers else None,
+        Text() if report.switches else None,
+        switches(report) if report.switches else None,
         Text() if report.logits else None,
         logits(report) if report.logits else None,
     )
@@ -62,7 +66,7 @@ def findings(report: ValidateReport) -> Table:
 def layers(report: ValidateReport) -> Table:
     """The worst part and phase of each layer: relative error in float32, ratio to the reference's error in the model's own type."""
     own_type = f"error in {report.dtype}"
-    numbers = ("error in float32", "worst row", own_type, "to the reference's", "of the worst row", "flips")
+    numbers = ("error in float32", "worst row", own_type, "to the reference's", "null", "of the worst row", "flips")
     made = table("layer", *numbers, right=numbers)
     by_layer: dict[int, list[LayerRow]] = defaultdict(list)
     for row in report.layer_errors:
@@ -76,6 +80,7 @@ def layers(report: ValidateReport) -> Table:
         made.add_row(
             str(layer), f"{max(e.ours for e in float32):.1e}", f"{max(e.row_ratio * e.budget for e in float32):.1e}",
             f"{max(e.ours for e in own):.1e}" if own else "", f"{max(e.ratio for e in own):.2f}" if own else "",
+            f"{max(e.null for e in own):.2f}" if own else "",
             f"{max(e.row_ratio for e in own):.1f}" if own else "", str(flips[layer]) if layer in flips else "",
         )  # fmt: skip
     return made
@@ -92,11 +97,30 @@ def profiles(report: ValidateReport) -> dict[str, dict[str, dict[int, float]]]:
     return {title: series for title, series in found.items() if len(report.layers) > 1}
 
 
-def logits(report: ValidateReport) -> Table:
-    made = table("logits", "experts", "relative error", "to the reference's", "same best token", "divergence, nats")
-    for row in report.logits:
+def towers(report: ValidateReport) -> Table:
+    """What the tower makes of an image."""
+    made = table("tower", "patches", "relative error", "to the reference's", "first wrong", right=("patches",))
+    for row in report.towers:
         ratio = "" if row.dtype == "float32" else f"{row.errors.ratio:.2f}"
+        made.add_row(row.dtype, str(row.patches), f"{row.errors.ours:.1e}", ratio, f"{row.where} {row.op}".strip())
+    return made
+
+
+def switches(report: ValidateReport) -> Table:
+    """What features change."""
+    made = table("switched on", "divergence in all layers", "layers that do not bear it", "in these", "in all others")
+    for row in report.switches:
+        named = ", ".join(map(str, row.layers)) or "none"
+        made.add_row(row.feature, f"{row.all:.1e}", named, f"{row.alone:.1e}" if row.layers else "", f"{row.rest:.1e}" if row.layers else "")
+    return made
+
+
+def logits(report: ValidateReport) -> Table:
+    made = table("logits", "experts", "relative error", "to the reference's", "null", "same best token", "divergence, nats")
+    for row in report.logits:
+        ratio, null = ("", "") if row.dtype == "float32" else (f"{row.errors.ratio:.2f}", f"{row.errors.null:.2f}")
         best = f"{row.top1:.1%} (reference {row.reference_top1:.1%})"
         divergence = f"{row.divergence:.1e} (reference {row.reference_divergence:.1e})"
-        made.add_row(row.dtype, "forced" if row.forced else "free", f"{row.errors.ours:.1e}", ratio, best, divergence)
+        kind = row.dtype + (", an image" if row.part != "logits" else "")
+        made.add_row(kind, "forced" if row.forced else "free", f"{row.errors.ours:.1e}", ratio, null, best, divergence)
     return made

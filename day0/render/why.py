@@ -33,6 +33,7 @@ def block(answer: Why) -> RenderableType:
         notes.append(("of torch", ", ".join(answer.asks.operators) + f" on {', '.join(answer.asks.types)}"))
     notes += [("elsewhere", f"{kernel.library}: {kernel.serves} ({kernel.source})") for kernel in answer.vendors]
     notes += [("remedy", answer.remedy)] if answer.remedy else []
+    notes += [("or", way) for way in answer.ways]
     made = table("candidate", "answer")
     for candidate in answer.candidates:
         made.add_row(candidate.name, Text(candidate.answer))

@@ -18,6 +18,14 @@ from day0.spec.request import Request, Sampling
 FLOOR = -9999.0  # JSON has no infinity: the log-probability of the impossible
 
 
+def piece(tokenizer: Tokenizer, token: int) -> str:
+    """A token by itself, as log-probabilities name it; part of a character as `bytes:\\xf0`."""
+    try:
+        return tokenizer.piece(token).decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in tokenizer.piece(token))
+
+
 @record
 class Service:
     """One model, ready to be asked."""
@@ -60,11 +68,8 @@ class Service:
         return made
 
     def piece(self, token: int) -> str:
-        """A token by itself, as log-probabilities name it; part of a character as `bytes:\\xf0`."""
-        try:
-            return self.tokenizer.piece(token).decode()
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in self.tokenizer.piece(token))
+        """As the function of this name."""
+        return piece(self.tokenizer, token)
 
     def head(self, kind: str, id: str) -> dict[str, Any]:
         """How every answer begins."""

@@ -10,7 +10,7 @@ from day0.spec.record import record
 Scope = Literal[
     "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "held", "operator", "layer", "selection", "rotary", "reads",
     "reused", "state", "positions", "uncompared", "logits",
-    "service",
+    "service", "switch", "tower",
 ]  # fmt: skip
 
 

@@ -35,6 +35,8 @@ class Errors:
     ratio: float = 0.0  #: ours to the larger of reference and budget
     row_ratio: float = 0.0  #: the same of the worst row
     row: int = 0  #: that row
+    null: float = 0.0  #: what `ratio` would be of the reference in our type after a harmless change; 0 where none was made
+    null_row: float = 0.0  #: what `row_ratio` would be
     reference_row: float = 0.0  #: error of the reference in its own worst row, to its error as a whole: how uneven rows are by nature
     bias: float = 0.0  #: mean error towards larger magnitude, in unit roundoffs of the type; 0 when rounding is fair
     bias_error: float = 0.0  #: standard error of that mean
@@ -213,6 +215,40 @@ class ModelEvidence(Evidence):
     reference_top1: float  #: the same for the reference in our type
     divergence: float  #: mean Kullback-Leibler divergence from the reference in float32, nats a token
     reference_divergence: float  #: the same for the reference in our type
+
+
+@record
+class TowerEvidence(Evidence):
+    """What the tower made of an image."""
+
+    dtype: str  #: type it computed in
+    patches: int  #: of the image
+    errors: Errors  #: of its embeddings, against the reference in float32; a row is one embedding
+    where: str = ""  #: part of the tower that is wrong first, "layer 1 mixer"; "" where nothing is, or nobody looked
+    op: str = ""  #: operator that is wrong first
+    row: int = 0  #: first patch that is wrong
+
+    @property
+    def subject(self) -> str:
+        return f"tower {self.where}".rstrip()
+
+
+@record
+class SwitchEvidence(Evidence):
+    """What a feature changes that is turned on in some layers, against the model without it."""
+
+    feature: str  #: "kv-int8"
+    layers: tuple[int, ...]  #: the fewest that were found to change too much, alone or together; () where all of them do not
+    tokens: int  #: of the sequence
+    all: float  #: mean Kullback-Leibler divergence with it in every layer, nats a token
+    alone: float  #: with it in `layers` alone
+    rest: float  #: with it in all others
+    limit: float  #: above which it is too much
+
+    @property
+    def subject(self) -> str:
+        where = f"layer{'s' * (len(self.layers) > 1)} {', '.join(map(str, self.layers))}" if self.layers else "every layer"
+        return f"{self.feature} in {where}"
 
 
 @record

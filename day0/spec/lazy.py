@@ -1,6 +1,9 @@
-"""torch and numpy, imported when they are first used: planning stages read files of operators, kernels and formats without torch."""
+"""torch, numpy and Triton, imported when they are first used: planning stages read files of operators, kernels and formats without them."""
 
 import importlib
+import os
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 
@@ -16,14 +19,52 @@ class LazyModule:
         return value
 
 
+class Triton(LazyModule):
+    """Stands for Triton; functions under its `jit` are compiled when they are first launched."""
+
+    def jit(self, fn: Callable[..., Any]) -> "Kernel":
+        """In place of `triton.jit`."""
+        return Kernel(fn)
+
+
+class Kernel:
+    """A function in Triton's language. Annotations of its file are not evaluated (`from __future__ import annotations`)."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+
+    @cached_property
+    def compiled(self) -> Any:
+        """What `triton.jit` makes of it, once the names that it reads in its module have become what they stand for."""
+        os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.10 takes another default
+        names = self.fn.__globals__
+        for name in self.fn.__code__.co_names:
+            value = names.get(name)
+            if isinstance(value, LazyModule):
+                names[name] = importlib.import_module(value.__dict__["_name"])
+            elif isinstance(value, Kernel):
+                names[name] = value.compiled
+        return importlib.import_module("triton").jit(self.fn)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """`kernel[grid](...)`: launch it."""
+        launch: Callable[..., Any] = self.compiled[grid]
+        return launch
+
+
 if TYPE_CHECKING:
     import numpy
     import torch
     import torch.nn.functional as functional
+
+    tl: Any
+    triton: Any
 else:
     numpy = LazyModule("numpy")
     torch = LazyModule("torch")
     functional = LazyModule("torch.nn.functional")
+    triton = Triton("triton")
+    tl = LazyModule("triton.language")
 
 
 def wide(x: "torch.Tensor") -> "torch.Tensor":
@@ -43,4 +84,4 @@ def torch_dtype(name: str) -> "torch.dtype":
     return getattr(torch, TORCH_NAMES.get(name, name if name[0].islower() else "uint8"))
 
 
-__all__ = ["LazyModule", "functional", "numpy", "torch", "torch_dtype", "wide"]
+__all__ = ["Kernel", "LazyModule", "Triton", "functional", "numpy", "tl", "torch", "torch_dtype", "triton", "wide"]

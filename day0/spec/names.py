@@ -72,11 +72,12 @@ def numbers(*patterns: str) -> frozenset[int]:
     return frozenset(int(digits) for pattern in patterns for digits in re.findall(r"\d+", pattern))
 
 
-_NUMBER = re.compile(r"(?<=[._])\d+(?=\.|$)")  # of an expert or a shard, "experts.3.w1", "shard_3"
+_DIGITS = "[0-9]{1,18}"  # more are no number of a layer or an expert, and Python refuses to read some thousands of them
+_NUMBER = re.compile(rf"(?<=[._]){_DIGITS}(?=\.|$)")  # of an expert or a shard, "experts.3.w1", "shard_3"
 
 
 def _pattern(text: str) -> str:
-    return re.escape(text).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{e\}", r"(?P<e>\d+)")
+    return re.escape(text).replace(r"\{i\}", rf"(?P<i>{_DIGITS})").replace(r"\{e\}", rf"(?P<e>{_DIGITS})")
 
 
 class _Matcher:

@@ -46,7 +46,7 @@ class Case:
     """One set of arguments on which every implementation of an operator is compared with its reference."""
 
     name: str  #: "T63-D60"
-    make: Callable[[str], dict[str, Any]]  #: compute dtype → keyword arguments, seeded
+    make: Callable[..., dict[str, Any]]  #: compute dtype (and a kind of `cases.Draw`) → keyword arguments, seeded
 
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -81,6 +81,7 @@ class Op:
     cases: Callable[[], Iterator[Case]]  #: with awkward sizes among them
     budget: Budget  #: tolerance
     cost: Callable[[Site], Cost]  #: of one call
+    instead: str = ""  #: which operator gives the same, and when; {K} is that size of the call
 
 
 @record

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from day0.engine.arguments import phases, site, widened
+from day0.engine.arguments import phases, site, unpacked, widened
 from day0.engine.gate import judge, mistyped
 from day0.spec.errors import Day0Error
 from day0.spec.machine import Machine
@@ -42,7 +42,7 @@ def bench(name: str, dtype: str, sizes: list[Sizes]) -> Iterator[Timing]:
     machine = find_machine("cpu")
     chosen = [op.cases.at(**dict(one)) for one in sizes] or [largest(op, dtype)]  # type: ignore[attr-defined]
     for function, impl in [*((file, impl) for file, impl in kernels().items() if impl.op == name), ("reference", None)]:
-        call = impl.fn if impl else op.reference
+        call = impl.fn if impl else decoding(op)
         accepts = refusal(impl, op, dtype, machine)
         wrong = gate(op, call, dtype, accepts)
         for case in chosen:
@@ -52,6 +52,11 @@ def bench(name: str, dtype: str, sizes: list[Sizes]) -> Iterator[Timing]:
                 mistake = checked(op, call, case, dtype)
             time_it = refused is None and mistake is None
             yield Timing(name=function, case=case.name, wrong=mistake, refused=refused, seconds=timed(call, made) if time_it else None)
+
+
+def decoding(op: Op) -> Callable[..., Any]:
+    """The reference, packed weights decoded before."""
+    return lambda **made: op.reference(**unpacked(made))
 
 
 def refusal(impl: Any, op: Op, dtype: str, machine: Machine) -> Callable[[Mapping[str, Any]], str | None]:
@@ -78,7 +83,7 @@ def checked(op: Op, call: Callable[..., Any], case: Case, dtype: str) -> str | N
     """What is wrong with one result."""
     made = arguments(op, case, dtype)
     found = results(call(**made))
-    return mistyped(op, found, results(op.reference(**made))) or judge(op, found, results(op.reference(**widened(made))))
+    return mistyped(op, found, results(decoding(op)(**made))) or judge(op, found, results(op.reference(**widened(made))))
 
 
 def arguments(op: Op, case: Case, dtype: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from day0.engine.calls import key_of, uses
+from day0.engine.compiled import compiled
 from day0.engine.targets import target_of
 from day0.spec.machine import Machine
 from day0.spec.ops import Impl, Site
@@ -80,9 +81,8 @@ class Chooser:
     def _accepted(self, site: Site, file: str, impl: Impl, decode: bool, refusals: tuple[tuple[str, str], ...], asks: Uses | None) -> Choice:
         evidence = self._evidence(asks)
         if impl.status == "compiled":
-            line = self.target.types.get(site.dtype)
-            status: MapStatus = "compiled-native" if line and line.compiled == "native" else "compiled-emulated"
-            evidence = f"{self.target.name}: {site.dtype} by Triton: {line.compiled} ({line.source})" if line else "not verified: never compiled"
+            native, evidence = compiled(file, self.machine.card.arch, site.dtype, "plain" if decode else site.format)
+            status: MapStatus = "compiled-native" if native else "compiled-emulated"
         else:
             status = "composite" if decode else impl.status
         slow = sorted(name for name in asks.operators if name.endswith("mm") and self.target.line(name).has == "composite") if asks else []
@@ -135,7 +135,8 @@ def as_target(machine: Machine, target: Target) -> Machine:
     """The machine that implementations are asked about: backend, architecture and shared memory are the target's."""
     arch = machine.card.arch if target.backend == machine.backend and machine.card.arch else target.arch
     shared = target.shared_memory_kib * 1024 if target.shared_memory_kib else None
-    return replace(machine, backend=target.backend, card=replace(machine.card, arch=arch, shared_memory=shared))
+    declared = machine.declared or target.backend != machine.backend
+    return replace(machine, backend=target.backend, card=replace(machine.card, arch=arch, shared_memory=shared), declared=declared)
 
 
 def asked(site: Site, name: str, decoded: str) -> Uses | None:

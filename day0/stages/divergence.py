@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEvidence, ModelEvidence, OperatorEvidence, Rung
+from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEvidence, ModelEvidence, OperatorEvidence, Rung, TowerEvidence
 from day0.spec.finding import Finding
 from day0.spec.model import Model
 from day0.spec.reports.validate import Divergence
@@ -53,7 +53,7 @@ def _named(experts: Sequence[int]) -> str:
 
 
 def _operator(evidence: Evidence) -> str | None:
-    return evidence.op if isinstance(evidence, OperatorEvidence) else None
+    return evidence.op or None if isinstance(evidence, OperatorEvidence | TowerEvidence) else None
 
 
 def _weights(evidence: Evidence) -> str:
@@ -64,6 +64,8 @@ def _weights(evidence: Evidence) -> str:
 
 def _kind(model: Model, evidence: Evidence) -> str:
     """What the part is called: "moe_ffn" for the ffn of a sparse layer."""
+    if isinstance(evidence, TowerEvidence):
+        return evidence.subject
     part = getattr(model.layers[evidence.layer], evidence.part, None) if evidence.layer is not None else None
     return part.kind if part is not None else evidence.part
 
@@ -82,6 +84,8 @@ def _pattern(evidence: Evidence, finding: Finding, failed: Sequence[Finding], ca
     """One change that would explain all of it; "precision" where float32 is right; "mask" where attention is right up to a border."""
     errors = getattr(evidence, "errors", None)
     found = errors.pattern if errors else getattr(evidence, "pattern", "")
+    if call and call.pattern and finding.code not in DECIDED:
+        return call.pattern
     if finding.code in DECIDED:
         return DECIDED[finding.code]
     if isinstance(evidence, HeldEvidence):

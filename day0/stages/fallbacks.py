@@ -1,13 +1,16 @@
 """What a map falls back on: operators that nothing was made for here, their share, and how to make it; number types; vendors' kernels."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from day0.engine.compositions import way_out
 from day0.engine.release import Release
 from day0.spec import dtype as number
 from day0.spec.lazy import TORCH_NAMES
+from day0.spec.machine import Machine
 from day0.spec.ops import PHASES
-from day0.spec.reports.map_ops import FALLBACKS, DeviceRow, FallbackRow, SiteRow, TypeRow
+from day0.spec.registry import ops
+from day0.spec.reports.map_ops import FALLBACKS, AskRow, DeviceRow, FallbackRow, MapStatus, SiteRow, TypeRow
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.target import Target, VendorKernel
 
@@ -16,28 +19,44 @@ STATE_TYPES = {"fp8": "float8_e4m3fn", "int8": "int8"}  # of plan-memory's --kv-
 FLAVOURS = {"float8_e4m3fn": "float8_e4m3fnuz", "float8_e5m2": "float8_e5m2fnuz"}  # types that some hardware has in another flavour
 
 
-def fallbacks(rows: Iterable[SiteRow]) -> list[FallbackRow]:
+def fallbacks(rows: Iterable[SiteRow], asks: Mapping[str, AskRow], target: Target, machine: Machine) -> list[FallbackRow]:
     """One for each operator and way out."""
     groups: dict[tuple[str, str], list[SiteRow]] = {}
     for row in rows:
         if row.status in FALLBACKS or row.decode:
             groups.setdefault((row.op, row.status), []).append(row)
-    found = [fallback(members) for members in groups.values()]
+    found = [fallback(members, asks, target, machine) for members in groups.values()]
     return sorted(found, key=lambda each: (-each.decode, -each.prefill, each.op))
 
 
-def fallback(members: list[SiteRow]) -> FallbackRow:
+def fallback(members: list[SiteRow], asks: Mapping[str, AskRow], target: Target, machine: Machine) -> FallbackRow:
     """The row of calls that share operator and status."""
     first = members[0]
     shares = {phase: sum(row.share for row in members if row.phase == phase) for phase in PHASES}
     least = sum(row.bytes for row in members)
+    traffic = sum(row.traffic for row in members) / least if least else 1.0
+    asked = {name for row in members if row.asks for name in asks[row.asks].operators if target.line(name).has == "none"}
+    op = ops().load(first.op) if first.op in ops().names() else None
     return FallbackRow(
         op=first.op, status=first.status, formats=sorted({row.format for row in members}), calls=len(members), **shares,
-        layers=sorted({row.layer for row in members if row.layer is not None}),
-        traffic=sum(row.traffic for row in members) / least if least else 1.0,
+        layers=sorted({row.layer for row in members if row.layer is not None}), traffic=traffic,
         unpacked=max(sum(row.unpacked for row in members if row.phase == phase and row.decode) for phase in PHASES),
-        reason=next((row.refusals[-1].reason for row in members if row.refusals), "no implementation is offered"), remedy=remedy(first),
+        slower=slower(first.status, traffic, machine), reason=reason(members),
+        instead=op.instead.format(**first.sizes) if op else "",
+        composed=[words for name in sorted(asked) if (words := way_out(name, target))], remedy=remedy(first),
     )  # fmt: skip
+
+
+def reason(members: list[SiteRow]) -> str:
+    """The last refusal of the first call that has one."""
+    return next((row.refusals[-1].reason for row in members if row.refusals), "no implementation is offered")
+
+
+def slower(status: MapStatus, traffic: float, machine: Machine) -> float | None:
+    """Of the least time of a call: bytes as mapped; where the host runs it, arguments and results cross the link to it."""
+    if status != "host fallback":
+        return traffic
+    return traffic * machine.card.bandwidth / machine.host_link if machine.card.bandwidth and machine.host_link else None
 
 
 def remedy(row: SiteRow) -> str:

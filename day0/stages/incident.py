@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from day0.stages.opening import Planned
 
 KEPT = 64  # bundles of one process; the newest replace the oldest
+FAILED = "the engine failed: "  # begins the reason of a bundle that an exception left
 ASKED = "asked for"  # reason of a bundle that is of no failure
 PROMPT = 1 << 16  # tokens of a prompt that are kept
 
@@ -48,7 +49,7 @@ class Recorded:
         except Exception as error:
             entries = [entry for entry in self.engine.ring.entries if entry.finish is None]
             if entries:
-                self._write(entries[0], f"the engine failed: {type(error).__name__}: {error}")
+                self._write(entries[0], f"{FAILED}{type(error).__name__}: {error}")
             raise
         for output in outputs:
             if output.finish == "error" or (output.finish and self._incidents.every):

@@ -15,7 +15,7 @@ from typing import Any
 
 from day0.checkpoint.banks import alike
 from day0.checkpoint.deep import Sampled, sample
-from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.folder import Checkpoint, no_collection
 from day0.checkpoint.keys import guesses, leaves
 from day0.checkpoint.manifest import Digests, digests
 from day0.checkpoint.source import Source
@@ -55,7 +55,11 @@ def inspect(
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
-    opened = Checkpoint.open(model, progress)
+    with no_collection():
+        return _inspected(Checkpoint.open(model, progress), hash, deep, kept, progress)
+
+
+def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, progress: Progress) -> InspectReport:
     release = understood(opened)
     told = Known(release) if release else likely(opened)
     checkpoint = release.checkpoint if release else opened

@@ -15,7 +15,7 @@ from day0.spec import evidence as kinds
 from day0.spec.errors import Day0Error
 from day0.spec.evidence import Errors, Evidence
 
-IDENTITY, LINES, TENSORS = "identity.json", "measured.jsonl", "stream.safetensors"
+IDENTITY, LINES = "identity.json", "measured.jsonl"
 
 
 class Journal:
@@ -53,26 +53,26 @@ class Journal:
             self._kept.pop(key, None)
         return [_read(row) for row in self.value(key, lambda: [_written(one) for one in compute()])]
 
-    def save(self, place: int, tensors: dict[str, Tensor], notes: Any = None) -> None:
-        """What is needed to go on after `place`, in place of what was saved before."""
+    def save(self, name: str, place: int, tensors: dict[str, Tensor], notes: Any = None) -> None:
+        """What is needed to go on after `place`, in place of what was saved under this name before."""
         if self._folder is None:
             return
         from safetensors.torch import save_file
 
-        beside = self._folder / f".{TENSORS}.{os.getpid()}"
+        beside = self._folder / f".{name}.{os.getpid()}"
         kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         save_file(kept, beside, metadata={"place": str(place), "notes": json.dumps(notes)})
-        os.replace(beside, self._folder / TENSORS)
+        os.replace(beside, self._folder / f"{name}.safetensors")
 
-    def saved(self) -> tuple[int, dict[str, Tensor], Any] | None:
+    def saved(self, name: str) -> tuple[int, dict[str, Tensor], Any] | None:
         """(place, tensors, notes) that were saved last."""
-        if self._folder is None or not (self._folder / TENSORS).is_file():
+        if self._folder is None or not (self._folder / f"{name}.safetensors").is_file():
             return None
         from safetensors import safe_open
 
-        with safe_open(self._folder / TENSORS, framework="pt") as file:
+        with safe_open(self._folder / f"{name}.safetensors", framework="pt") as file:
             about = file.metadata()
-            return int(about["place"]), {name: file.get_tensor(name) for name in file.keys()}, json.loads(about["notes"])  # noqa: SIM118
+            return int(about["place"]), {key: file.get_tensor(key) for key in file.keys()}, json.loads(about["notes"])  # noqa: SIM118
 
     def close(self) -> None:
         """The report is made: nothing needs to be kept."""

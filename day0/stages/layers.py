@@ -11,13 +11,16 @@ from day0.community.bench import Bench, draw
 from day0.community.compare_layers import compare_layer, compare_rotary
 from day0.community.descend import descend
 from day0.community.statistics import dtype_name
+from day0.community.switch import Feature
 from day0.spec.evidence import CallEvidence, Evidence, LayerEvidence, Rung
 from day0.spec.progress import Progress
+from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.stages.journal import Journal
 from day0.stages.opening import Planned
 from day0.stages.verdict import fails
 
 Inputs = Literal["reference", "random"]
+NAME = "layers"  # of what is saved between layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,9 @@ class Task:
     ids: list[int]  #: tokens of the sequence
     progress: Progress
     journal: Journal  #: what an earlier run measured
+    plan: PlanMemoryReport  #: of the model's own type
     opening: Callable[[], Planned]  #: the model as it is served
+    switch: Feature | None = None  #: what is turned on layer by layer on the rung "model"
 
 
 def compare_all(task: Task) -> Iterator[Evidence]:
@@ -97,29 +102,40 @@ def rotary(task: Task) -> Iterator[Evidence]:
 
 def _save(task: Task, place: int, stream_TD: Tensor, handed: Tensor | None, found: bool) -> None:
     """All that the next layer needs."""
-    tensors = {"stream": stream_TD} | ({} if handed is None else {"handed": handed})
-    nothing = []
-    for dtype, probe in task.bench.probes.items():
-        for key, chosen in probe.choices().items():
-            name = " ".join(("chosen", dtype_name(dtype), *map(str, key)))
-            if chosen is None:
-                nothing.append(name)
-            else:
-                tensors[name] = chosen
-    task.journal.save(place, tensors, {"nothing": nothing, "found": found})
+    tensors, nothing = chosen(task.bench)
+    tensors |= {"stream": stream_TD} | ({} if handed is None else {"handed": handed})
+    task.journal.save(NAME, place, tensors, {"nothing": nothing, "found": found})
 
 
 def _resume(task: Task) -> tuple[Tensor, Tensor | None, int, bool]:
     """(stream, what is handed on, first layer to compare, whether the first wrong operator was found)."""
-    saved = task.journal.saved()
+    saved = task.journal.saved(NAME)
     if saved is None:
         return task.bench.truth.embed(task.ids), None, 0, False
     place, tensors, notes = saved
-    probes = {dtype_name(dtype): probe for dtype, probe in task.bench.probes.items()}
-    device = task.bench.probes[torch.float32].device
-    for name, chosen in [*tensors.items(), *((name, None) for name in notes["nothing"])]:
+    recall(task.bench, tensors, notes["nothing"])
+    device, handed = task.bench.probes[torch.float32].device, tensors.get("handed")
+    return tensors["stream"].to(device), None if handed is None else handed.to(device), place + 1, notes["found"]
+
+
+def chosen(bench: Bench) -> tuple[dict[str, Tensor], list[str]]:
+    """What our layers chose to read so far, for those that reuse it; and where they chose nothing."""
+    tensors, nothing = dict[str, Tensor](), list[str]()
+    for dtype, probe in bench.probes.items():
+        for key, choice in probe.choices().items():
+            name = " ".join(("chosen", dtype_name(dtype), *map(str, key)))
+            if choice is None:
+                nothing.append(name)
+            else:
+                tensors[name] = choice
+    return tensors, nothing
+
+
+def recall(bench: Bench, tensors: dict[str, Tensor], nothing: list[str]) -> None:
+    """Take up what `chosen` gave."""
+    probes = {dtype_name(dtype): probe for dtype, probe in bench.probes.items()}
+    for name, choice in [*tensors.items(), *((name, None) for name in nothing)]:
         if name.startswith("chosen "):
             _, dtype, layer, start, count = name.split()
-            probes[dtype].recall({(int(layer), int(start), int(count)): None if chosen is None else chosen.to(device)})
-    handed = tensors.get("handed")
-    return tensors["stream"].to(device), None if handed is None else handed.to(device), place + 1, notes["found"]
+            probe = probes[dtype]
+            probe.recall({(int(layer), int(start), int(count)): None if choice is None else choice.to(probe.device)})

@@ -14,16 +14,18 @@ from day0.engine.release import Located, Release
 from day0.spec.errors import Day0Error
 from day0.spec.lazy import TORCH_NAMES
 from day0.spec.machine import Card, Machine
-from day0.spec.ops import PHASES, Phase, Site
+from day0.spec.ops import PHASES, Site
+from day0.spec.placement import ONE_CARD, Placement
 from day0.spec.profile import GB, TERA
-from day0.spec.registry import backends, kernels, ops, parts
+from day0.spec.registry import backends, formats, kernels, ops, parts
 from day0.spec.reports.inspect import InspectReport
-from day0.spec.reports.map_ops import FALLBACKS, BetweenRow, FallbackRow, MapOpsReport, Refusal, SiteRow
+from day0.spec.reports.map_ops import FALLBACKS, STEPS, BetweenRow, FallbackRow, MapOpsReport, Refusal, SiteRow, Step
 from day0.spec.reports.plan_memory import PlanMemoryReport, WorkloadRow
 from day0.spec.target import UNVERIFIED, Target
 from day0.stages.between import between
 from day0.stages.choose import Choice, Chooser
 from day0.stages.fallbacks import devices, fallbacks, type_rows, vendors
+from day0.stages.rank import Rank
 from day0.stages.reopen import reopen
 from day0.stages.work import Work, work
 
@@ -35,12 +37,13 @@ def map_ops(
     strict: bool = False,
 ) -> MapOpsReport:  # fmt: skip
     """Map the planned model on `machine`, or on another target; `emulate`: so that this machine will refuse what that one lacks."""
-    release, forced = reopen(inspected), is_forced()
+    release, forced, place = reopen(inspected), is_forced(), Placement(**plan.placement.model_dump())
     choose = Chooser(machine, target, references_only=forced is not None)
-    rows = list(sites(release, plan.workload, choose))
-    seconds = shared(rows, rates(machine, choose.target, planned=target is None))
+    rows = list(sites(release, plan.workload, place, choose))
+    card = rates(machine, choose.target, planned=target is None)
+    totals = shared(rows, card)
     glue = list(between(release.model, plan.workload.dtype, choose.target))
-    fell = fallbacks(rows)
+    fell = fallbacks(rows, choose.asks, choose.target, replace(machine, card=card))
     missing = list(dict.fromkeys(lacks(rows, glue, fell if strict else [], choose)))
     return MapOpsReport(
         verdict="incomplete" if missing else "complete",
@@ -50,15 +53,15 @@ def map_ops(
         machine=machine.name,
         target=choose.target.reference,
         emulated=emulate,
-        placement=" · ".join(f"{name} {degree}" for name, degree in plan.placement.model_dump().items() if degree > 1) or "one card",
+        placement=str(place) if place.cards > 1 else "one card",
         backend=choose.target.backend,
         providers=[*choose.providers, "reference"],
         forced=forced,
         summary=dict(Counter(row.status for row in rows).most_common()),
         unverified=sum(row.evidence.startswith(UNVERIFIED) for row in rows),
-        basis="time" if all(seconds.values()) else "bytes",
-        shares={phase: by_status(rows, phase) for phase in PHASES},
-        seconds=seconds,
+        basis="time" if card.bandwidth else "bytes",
+        shares={step: by_status(rows, step, totals) for step in STEPS},
+        seconds={step: total if card.bandwidth else None for step, total in totals.items()},
         devices=devices(rows),
         fallbacks=fell,
         missing=missing,
@@ -90,28 +93,29 @@ def lacks(rows: Iterable[SiteRow], glue: Iterable[BetweenRow], fell: Iterable[Fa
     yield from (f"{row.op}: {row.status} ({row.reason}), and nothing may fall back" for row in fell if row.status in FALLBACKS)
 
 
-def sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterator[SiteRow]:
-    """Every operator call with its choice; layers that are alike are asked about once."""
+def sites(release: Release, load: WorkloadRow, place: Placement, chooser: Chooser) -> Iterator[SiteRow]:
+    """Every operator call as one card makes it, with its choice; layers that are alike are asked about once."""
     known: dict[object, list[tuple[Site, Choice, Work | None]]] = {}
-    model = release.model
+    model, rank = release.model, Rank(load, place)
     for layer in model.layers:
         weights = release.layer(layer.index)
-        for place, part in layer.parts():
-            own = inside(weights, place)
-            key = (place, part, *((name, located.format) for name, located in own.items()))
+        for name, part in layer.parts():
+            own = inside(weights, name)
+            key = (name, part, *((weight, located.format) for weight, located in own.items()))
             if key not in known:
-                calls = (site for phase in PHASES for site in parts().get(part.kind).sites(part, model.hidden, phase))
-                known[key] = list(chosen(calls, place, own, load, chooser))
+                kind = parts().get(part.kind)
+                calls = (site for phase in PHASES for site in kind.sites(kind.of_rank(part, place.tp), model.hidden, phase))
+                known[key] = list(chosen(calls, name, own, rank, chooser))
             yield from (row(*call, layer.index) for call in known[key])
     if load.sees:
         yield from tower_sites(release, load, chooser)
     ends = release.ends()
     calls = (site for phase in PHASES for site in model.end_sites(phase))
-    yield from (row(*call, None) for call in chosen(calls, "", ends, load, chooser))
+    yield from (row(*call, None) for call in chosen(calls, "", ends, rank, chooser))
     if model.collapse is not None:
         part = parts().get(model.collapse.kind)
         calls = (site for phase in PHASES for site in part.sites(model.collapse, model.hidden, phase))
-        yield from (row(*call, None) for call in chosen(calls, "collapse", inside(ends, "collapse"), load, chooser))
+        yield from (row(*call, None) for call in chosen(calls, "collapse", inside(ends, "collapse"), rank, chooser))
 
 
 def inside(weights: Mapping[str, Located], place: str) -> dict[str, Located]:
@@ -123,7 +127,7 @@ def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterat
     """Calls of the tower for images, on the largest one; their places begin with "vision."."""
     encoder = release.model.encoder
     assert encoder is not None
-    view = load.model_copy(update={"batch": 1, "context": load.image_patches, "chunk": load.image_patches})
+    view = Rank(load.model_copy(update={"batch": 1, "context": load.image_patches, "chunk": load.image_patches}), ONE_CARD)
     for index, place, part in encoder.places():
         own = inside(release.vision, place if index is None else f"layers.{index}.{place}")
         calls = parts().get(part.kind).sites(part, encoder.hidden, "prefill")
@@ -131,38 +135,29 @@ def tower_sites(release: Release, load: WorkloadRow, chooser: Chooser) -> Iterat
 
 
 def chosen(
-    calls: Iterator[Site], place: str, weights: Mapping[str, Located], load: WorkloadRow, chooser: Chooser
+    calls: Iterator[Site], place: str, weights: Mapping[str, Located], rank: Rank, chooser: Chooser
 ) -> Iterator[tuple[Site, Choice, Work | None]]:
     """Each call completed with its place, its type, the format of its weights and the workload's sizes; who runs it and what it costs."""
     biases = {name for name, located in weights.items() if located.spec.role == "bias"}
+    packed = sum(located.spec.count for located in weights.values() if formats().get(located.format).packed)
     for call in calls:
         form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
-        sizes = {**call.sizes, **workload_sizes(load, call.phase)}
         bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
-        stored = stored_types(weights[name] for name in call.weights if name in weights)
-        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored}
-        site = replace(
-            call, place=place, dtype=call.options.get("precision", load.dtype), format=form, sizes=sizes, options=options
-        )  # fmt: skip
+        read = [weights[name] for name in call.weights if name in weights]
+        turned = any(piece.cut and piece.cut.transpose for piece, _ in (located.pieces[0] for located in read))
+        options = {
+            **call.options, "bias": bias and call.op == "linear", "stored": stored_types(read), "packed": packed, "turned": turned,
+        }  # fmt: skip
+        dtype = call.options.get("precision", rank.load.dtype)
+        site = replace(call, place=place, dtype=dtype, format=form, sizes=rank.sizes(call, weights), options=options)
         op = ops().load(call.op) if call.op in ops().names() else None
-        yield site, chooser.choose(site), work(site, op, weights, sequences(load, call.phase)) if op else None
+        yield site, chooser.choose(site), work(site, op, weights, rank) if op else None
 
 
 def stored_types(weights: Iterable[Located]) -> str:
     """Number types of packed weights and their companions, as torch calls them."""
     parts = (part for located in weights for part in located.pieces[0][1].kept.values())
     return " ".join(sorted({TORCH_NAMES.get(part.dtype, "uint8") for part in parts}))
-
-
-def workload_sizes(load: WorkloadRow, phase: Phase) -> dict[str, int]:
-    """T, tokens of a step in this phase, and S, tokens held for the longest sequence."""
-    prefill = min(load.chunk, load.batch * load.context)
-    return {"T": load.batch if phase == "decode" else prefill, "S": load.context}
-
-
-def sequences(load: WorkloadRow, phase: Phase) -> int:
-    """Sequences in a step of this phase."""
-    return load.batch if phase == "decode" else -(-workload_sizes(load, phase)["T"] // load.context)
 
 
 def row(site: Site, choice: Choice, cost: Work | None, layer: int | None) -> SiteRow:
@@ -188,25 +183,30 @@ def rates(machine: Machine, target: Target, planned: bool) -> Card:
     return card if planned else replace(card, bandwidth=None)
 
 
-def shared(rows: list[SiteRow], card: Card) -> dict[Phase, float | None]:
-    """Fill in each call's share of its phase; returns the least seconds of a step, or None where no bandwidth can be trusted."""
-    found: dict[Phase, float | None] = {}
-    for phase in PHASES:
-        mine = [row for row in rows if row.phase == phase]
-        costs = [Work(flops=row.flops, bytes=row.bytes) for row in mine]
-        times = [cost.seconds(card, row.dtype) for cost, row in zip(costs, mine, strict=True)]
-        weighed = [row.bytes if time is None else time for row, time in zip(mine, times, strict=True)]
-        total = sum(weighed)
-        for row, part in zip(mine, weighed, strict=True):
-            row.share = part / total if total else 0.0
-        found[phase] = total if card.bandwidth else None
-    return found
-
-
-def by_status(rows: Iterable[SiteRow], phase: Phase) -> dict[str, float]:
-    """Status → share of a phase, the largest first."""
-    found: Counter[str] = Counter()
+def shared(rows: list[SiteRow], card: Card) -> dict[Step, float]:
+    """Fill in each call's share of its phase; returns seconds of a step, or bytes that it moves where no bandwidth can be trusted."""
+    weighed = {id(row): weight(row, card) for row in rows}
+    totals = {step: sum(weighed[id(row)] for row in of_step(rows, step)) for step in STEPS}
     for row in rows:
-        if row.phase == phase:
-            found[row.status] += row.share  # type: ignore[assignment]
-    return dict(found.most_common())
+        row.share = weighed[id(row)] / totals[row.phase] if totals[row.phase] else 0.0
+    return totals
+
+
+def weight(row: SiteRow, card: Card) -> float:
+    """Seconds of a call at the card's figures, or the bytes that it moves."""
+    time = Work(flops=row.flops, bytes=row.bytes).seconds(card, row.dtype)
+    return row.bytes if time is None else time
+
+
+def of_step(rows: Iterable[SiteRow], step: Step) -> Iterator[SiteRow]:
+    """Calls of a step. In a mixed one sequences that decode join a chunk of a prompt: mixers run twice, everything else once for all tokens."""
+    phase = "prefill" if step == "mixed" else step
+    return (row for row in rows if row.phase == phase or (step == "mixed" and row.place == "mixer"))
+
+
+def by_status(rows: list[SiteRow], step: Step, totals: Mapping[Step, float]) -> dict[str, float]:
+    """Status → share of a step, the largest first."""
+    found: Counter[str] = Counter()
+    for row in of_step(rows, step):
+        found[row.status] += row.share * totals[row.phase]  # type: ignore[assignment]
+    return {status: part / totals[step] if totals[step] else 0.0 for status, part in found.most_common()}

@@ -14,9 +14,11 @@ from day0.spec.evidence import (
     OperatorEvidence,
     SelectionEvidence,
     ServiceEvidence,
+    SwitchEvidence,
+    TowerEvidence,
     WeightEvidence,
 )
-from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, OperatorRow, SelectionRow, ServiceRow, WeightRow
+from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, OperatorRow, SelectionRow, ServiceRow, SwitchRow, TowerRow, WeightRow
 
 LARGEST = 1e30  # stands for infinity, which JSON has no word for
 
@@ -35,6 +37,8 @@ def rows(evidence: Iterable[Evidence]) -> dict[str, Any]:
         "selections": [SelectionRow.model_validate(_fields(one, SelectionRow)) for one in only(SelectionEvidence)],
         "depths": [DepthRow.model_validate(_fields(one, DepthRow)) for one in only(DepthEvidence)],
         "answers": [ServiceRow.model_validate(_fields(one, ServiceRow)) for one in only(ServiceEvidence)],
+        "towers": [TowerRow.model_validate(_fields(one, TowerRow)) for one in only(TowerEvidence)],
+        "switches": [SwitchRow.model_validate(_fields(one, SwitchRow)) for one in only(SwitchEvidence)],
         "logits": [ModelRow.model_validate(_fields(one, ModelRow)) for one in only(ModelEvidence)],
     }
 

@@ -23,6 +23,7 @@ class Meter:
         self._prefill = 0.0  # seconds until every answer had begun
         self._decode: list[float] = []  # seconds of each step that only decoded
         self._steps = 0.0  # seconds of all steps
+        self._read, self._count = opened.engine.read, 0  # bytes taken from files before the first step; steps
 
     def begin(self, requests: Sequence[Request]) -> None:
         """A batch was asked."""
@@ -33,6 +34,7 @@ class Meter:
     def step(self, seconds: float, outputs: Sequence[Output]) -> None:
         """One step was made."""
         self._steps += seconds
+        self._count += 1
         if self._waiting:
             self._prefill += seconds
             self._waiting -= {output.id for output in outputs if output.tokens or output.finish}
@@ -66,7 +68,8 @@ class Meter:
         opened, opening = self.opened, self.opened.opening
         peak = backends().get("cpu").memory(None)["peak"]
         device = None if opening.backend_name == "cpu" else opening.backend.memory(opening.device)["peak"]
-        return Memory(process_before=opened.before, process_peak=peak, device_peak=device, engine=dict(opened.engine.account()))
+        read = (opened.engine.read - self._read) // self._count if self._count else None
+        return Memory(process_before=opened.before, process_peak=peak, device_peak=device, engine=dict(opened.engine.account()), read=read)
 
     def operators(self) -> list[OperatorTime]:
         """Time by operator, longest first; what no operator accounts for is `other`."""

@@ -40,7 +40,9 @@ def draft(kind: Kind, name: str) -> list[Draft]:
     """The files of a new thing that no model is needed for. Day0Error for a name that cannot be one."""
     if kind == "kernel":
         require_name(name)
-        return [Draft(kind=kind, name=name, text=fill(kind, name, **kernel_words(name)))]
+        words = kernel_words(name)
+        template = "triton_kernel" if words["provider"] == "triton" else kind
+        return [Draft(kind=kind, name=name, text=fill(template, name, **words))]
     if kind == "check":
         return [Draft(kind=kind, name=require_code(name), text=fill(kind, name))]
     require_name(name)

@@ -22,6 +22,23 @@ def open_eye(release: Release) -> Eye:
     return Eye.open(release.folder, encoder, lambda text: Tokenizer.open(release.folder).id(text))
 
 
+def draw(eye: Eye, most: int) -> Picture:
+    """A picture that every filter leaves its trace in: gradients, lines and noise; the largest of some sizes with at most so many patches."""
+    import numpy
+    from PIL import Image
+
+    for side in (224, 112, 56, 28, 8):
+        height, width = side, side * 3 // 2
+        down, across = numpy.mgrid[0:height, 0:width]
+        gradient = numpy.stack([down * 255 / height, across * 255 / width, (down * 3 + across * 5) % 256], axis=-1)
+        noise = numpy.random.default_rng(0).integers(0, 256, (height, width, 3))
+        mixed = numpy.where(((down // 3 + across // 5) % 2 == 0)[..., None], gradient, noise)
+        found = eye.see(Image.fromarray(mixed.astype("uint8")))
+        if found.patches <= most:
+            return found
+    raise Day0Error(f"the plan takes images of up to {most} patches, which is less than a small one has", hint="plan with more --image-tokens")
+
+
 def read_pictures(files: Sequence[Path], eye: Eye) -> list[Picture]:
     """One picture a file; of a safetensors file with pixel values as a processor left them, one for each image in it."""
     found: list[Picture] = []

@@ -56,6 +56,7 @@ def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) 
         release.require_vision()
     if machine.card.memory <= 0:
         raise Day0Error(f"{machine.name} has no memory left", hint="end other work on it, or raise the limit of its container")
+    _require_host(workload, machine)
     fixed = degrees(workload)
     demand = search.plan(Demand(release, complete(workload, release), machine), fixed)
     return report(demand, workload, fixed)
@@ -90,8 +91,14 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         offload=None if fits or not legal else offload(demand, workload.host_memory or demand.machine.host_memory),
         roofline=roofline(demand) if legal else None,
         residual=residual(demand),
-        assumptions=list(assumptions(demand, workload)),
+        assumptions=[*assumptions(demand, workload), *_unused(workload, fits)],
     )
+
+
+def _unused(workload: Workload, fits: bool) -> Iterator[str]:
+    """What was asked for and changes nothing."""
+    if workload.host_memory and fits:
+        yield "`--host-memory` changes nothing: the weights fit without the host"
 
 
 def degrees(workload: Workload) -> dict[str, int]:
@@ -127,6 +134,13 @@ def residual(demand: Demand) -> str:
         return "none"
     known = demand.residual
     return f"up to {known.p95:.0%} of the weights ({known.source})" if known else "unknown"
+
+
+def _require_host(workload: Workload, machine: Machine) -> None:
+    """Day0Error where weights are given more of the host's memory than it has."""
+    asked, there = workload.host_memory, machine.host_memory
+    if asked and there is not None and asked > there:
+        raise Day0Error(f"{amount(asked)} of the host's memory for weights, and {machine.name} has {amount(there)}", hint="a smaller --host-memory")
 
 
 def complete(workload: Workload, release: Release) -> WorkloadRow:

@@ -19,7 +19,7 @@ from day0.spec.reports.base import Input
 from day0.spec.reports.incident import ChosenRow, IncidentReport, RequestRow
 from day0.spec.reports.replay import FaultRow, Kind, ReplayReport
 from day0.spec.request import Request, Sampling
-from day0.stages.incident import require_kept
+from day0.stages.incident import FAILED, require_kept
 from day0.stages.opening import Planned, planned
 from day0.stages.trace_diff import explained
 
@@ -31,6 +31,7 @@ class Attempt:
     tokens: list[int] = field(default_factory=list)
     chosen: list[ChosenRow] = field(default_factory=list)
     failed: bool = False  # it ended with an error
+    raised: str = ""  # what ended the engine itself
     fault: Fault | None = None
 
 
@@ -60,12 +61,14 @@ def replay(incident: IncidentReport, progress: Progress = silent) -> ReplayRepor
     engine = opening.start(progress=progress, wraps=(watch,)).engine
     alone = attempt(engine, [subject], subject, watch)
     company = [row for row in incident.requests if row.serial != subject.serial]
+    if alone.raised and company:
+        engine = opening.start(progress=progress, wraps=(watch,)).engine
     together = attempt(engine, incident.requests, subject, watch) if company else alone
     unit = ROUNDOFF[incident.dtype]
-    verdict, difference, fault = classify(subject, alone, together, unit)
+    verdict, difference, fault = classify(subject, alone, together, unit, incident.reason.startswith(FAILED))
     return ReplayReport(
-        verdict=verdict, line=_line(verdict, difference, fault, len(company)), model=incident.model, reason=incident.reason,
-        neighbours=len(company), recorded=subject.tokens, alone=alone.tokens, together=together.tokens,
+        verdict=verdict, line=_line(verdict, difference, fault, len(company), alone.raised or together.raised), model=incident.model,
+        reason=incident.reason, neighbours=len(company), recorded=subject.tokens, alone=alone.tokens, together=together.tokens,
         place=difference.place if difference else None, margin=difference.margin if difference else None,
         moved=difference.moved if difference else None, explained=difference.explained if difference else None,
         fault=FaultRow(layer=fault.layer, place=fault.place, phase=fault.phase, op=fault.op, given=fault.given) if fault else None,
@@ -89,7 +92,11 @@ def attempt(engine: Any, rows: Sequence[RequestRow], subject: RequestRow, watch:
     while True:
         while waiting and (waiting[0].arrived - offset <= engine.ring.steps - first or not engine.busy):
             engine.add(_request(waiting.pop(0)))
-        outputs = engine.step()
+        try:
+            outputs = engine.step()
+        except Exception as error:  # whatever a kernel raises: it is what the replay is about
+            made.raised, made.fault = f"{type(error).__name__}: {error}", made.fault or watch.first
+            return made
         made.fault = made.fault or watch.first
         for output in outputs:
             counts[output.id] += len(output.tokens)
@@ -105,10 +112,19 @@ def attempt(engine: Any, rows: Sequence[RequestRow], subject: RequestRow, watch:
     return made
 
 
-def classify(subject: RequestRow, alone: Attempt, together: Attempt, unit: float) -> tuple[Kind, Difference | None, Fault | None]:
-    """(what it was, where an attempt left the record, where numbers broke); `unit` is the roundoff of the compute type."""
+def classify(
+    subject: RequestRow, alone: Attempt, together: Attempt, unit: float, raised: bool = False
+) -> tuple[Kind, Difference | None, Fault | None]:  # fmt: skip
+    """(what it was, where an attempt left the record, where numbers broke).
+
+    `unit` is the roundoff of the compute type; `raised`: whether it was the engine itself that failed.
+    """
     if alone.fault:
         return "numeric fault", None, alone.fault
+    if alone.raised or together.raised:
+        return "engine failure" if alone.raised else "batch-dependent", None, together.fault
+    if raised:
+        return "not reproduced", None, None
     if together.failed and together.fault:  # not one of its neighbours' alone
         return "batch-dependent", None, together.fault
     apart, again = (difference(subject, made, unit) for made in (alone, together))
@@ -156,9 +172,9 @@ def _empty(engine: Any) -> None:
         engine.step()
 
 
-def _line(verdict: Kind, apart: Difference | None, fault: Fault | None, company: int) -> str:
+def _line(verdict: Kind, apart: Difference | None, fault: Fault | None, company: int, raised: str) -> str:
     """The verdict in words."""
-    words: list[str] = [verdict]
+    words: list[str] = [verdict, raised] if raised else [verdict]
     if fault:
         layer = f"layer {fault.layer} " if fault.layer is not None else ""
         words.append(f"at {layer}{fault.place} {fault.op} ({fault.phase})".replace("  ", " "))

@@ -29,6 +29,7 @@ from day0.stages.validate import mapped_for
 SAMPLE = 4096  # values of a tensor that are kept unless all are
 REPORT, VALUES = "trace.yaml", "trace.safetensors"
 Executor = Literal["native", "community"]
+Key = tuple[int | None, str]  # layer, part
 
 
 class Keeper:
@@ -93,6 +94,12 @@ def sample(flat: Tensor) -> Tensor:
 def name(layer: int | None, part: str) -> str:
     """Key of a tensor in trace.safetensors: "3.mixer", "logits"."""
     return part if layer is None else f"{layer}.{part}"
+
+
+def key(name: str) -> Key:
+    """"3.mixer" → (3, "mixer")."""
+    layer, _, part = name.partition(".")
+    return (int(layer), part) if layer.isdecimal() and part else (None, name)
 
 
 def _pass(bench: Bench, executor: Executor, dtype: torch.dtype, ids: Sequence[int], progress: Progress) -> Iterator[Seen]:

@@ -15,13 +15,12 @@ from torch import Tensor
 from day0.spec.errors import Day0Error
 from day0.spec.ops import ROUNDOFF
 from day0.spec.reports.trace import TraceDiffReport, TraceDiffRow, TraceReport
-from day0.stages.trace import REPORT, VALUES, sample
+from day0.stages.ranks import Ranks
+from day0.stages.trace import REPORT, VALUES, Key, key, sample
 
 JUMP = 10.0  # times the largest error before: an error stands out
 ALIGNED = 0.1  # of the error as it stands: another way to read a dump is better
 PARTS = ("embed", "mixer", "ffn", "stream", "logits")  # in the order in which a layer computes them; other names before the stream
-Key = tuple[int | None, str]
-
 
 @dataclass
 class Trace:
@@ -31,13 +30,19 @@ class Trace:
     values: dict[Key, Tensor]  # flattened; all of a tensor, or a sample
     shapes: dict[Key, list[int]]  # of the whole tensors
     report: TraceReport | None = None  # None for the dump of another program
+    ranks: Ranks | None = None  # what each of several ranks dumped; there are no values then
 
     @classmethod
     def open(cls, place: Path) -> "Trace":
-        """A folder that `day0 trace` wrote, or a safetensors file with tensors "3.stream", "3.hidden" and "3.residual", "logits"."""
+        """A folder that `day0 trace` wrote; or a safetensors file with tensors "3.stream", "3.hidden" and "3.residual", "logits"; or a
+        folder with such a file of each rank.
+        """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
+        ranks = Ranks.open(place)
+        if ranks:
+            return cls(f"{place.name}, {len(ranks.tensors)} ranks", {}, {}, ranks=ranks)
         file = place / VALUES if place.is_dir() else place
         try:
             found = {key(name): value for name, value in load_file(file).items()}
@@ -54,14 +59,8 @@ class Trace:
     @property
     def unit(self) -> float:
         """Roundoff of the type it was computed in."""
-        types = {str(value.dtype).removeprefix("torch.") for value in self.values.values()}
+        types = {str(value.dtype).removeprefix("torch.") for value in (self.ranks.tensors[0] if self.ranks else self.values).values()}
         return max((ROUNDOFF[dtype] for dtype in (types if self.report is None else {self.report.dtype}) if dtype in ROUNDOFF), default=0.0)
-
-
-def key(name: str) -> Key:
-    """"3.mixer" → (3, "mixer")."""
-    layer, _, part = name.partition(".")
-    return (int(layer), part) if layer.isdecimal() and part else (None, name)
 
 
 def explained(unit: float) -> float:
@@ -73,7 +72,10 @@ def diff_traces(one: Trace, other: Trace) -> TraceDiffReport:
     """Line B up with A, then look at every tensor that both have."""
     if one.report and other.report and one.report.ids_sha256 != other.report.ids_sha256:
         raise Day0Error("the traces are of other token ids", hint="trace the same prompt twice")
-    values, notes = _aligned(one, other)
+    if one.ranks:
+        raise Day0Error("A is of several ranks", hint="the trace of one card comes first: day0 diff CARD RANKS")
+    together = _together(one, other)
+    values, notes = _aligned(one, together[0])
     limit = explained(max(one.unit, other.unit))
     rows = [TraceDiffRow(layer=layer, part=part, error=error, values=count) for (layer, part), error, count in _errors(one, values)]
     if not rows:
@@ -82,12 +84,23 @@ def diff_traces(one: Trace, other: Trace) -> TraceDiffReport:
     for row in rows:
         error = math.inf if row.error is None else row.error
         if error > max(limit, JUMP * largest):
+            k = (row.layer, row.part)
+            row.rank = other.ranks.blame(k, one.shapes, one.values[k]) if other.ranks and k in other.ranks.tensors[0] else None
             first = row
             break
         largest = max(largest, error)
     return TraceDiffReport(
-        verdict="different" if first else "same", before=one.name, after=other.name, notes=notes, explained=limit, first=first, rows=rows,
+        verdict="different" if first else "same", before=one.name, after=other.name, notes=[*together[1], *notes], explained=limit,
+        first=first, rows=rows,
     )  # fmt: skip
+
+
+def _together(one: Trace, other: Trace) -> tuple[Trace, list[str]]:
+    """B as one card would have dumped it, and how its ranks share it."""
+    if other.ranks is None:
+        return other, []
+    whole, notes = other.ranks.together(one.shapes, one.values)
+    return Trace(other.name, {k: v.flatten() for k, v in whole.items()}, {k: list(v.shape) for k, v in whole.items()}), notes
 
 
 def _aligned(one: Trace, other: Trace) -> tuple[Mapping[Key, tuple[Tensor, list[int]]], list[str]]:

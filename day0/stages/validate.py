@@ -18,12 +18,12 @@ import day0
 from day0.checkpoint.source import here
 from day0.community.bench import Bench, Opens
 from day0.community.compare_held import compare_held
-from day0.community.compare_model import compare_model
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
 from day0.community.reach import reach
 from day0.community.skeleton import NoReference
+from day0.community.switch import Feature
 from day0.engine.heap import return_freed_memory
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
@@ -42,6 +42,7 @@ from day0.stages.map_ops import map_ops
 from day0.stages.measured import rows
 from day0.stages.opening import planned
 from day0.stages.verdict import Verdict
+from day0.stages.whole import compare_whole
 
 SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
 COMPARED = ("layers", "model", "service")  # rungs that tell whether the model is right
@@ -58,11 +59,13 @@ def validate(
     inspected: InspectReport, plan: PlanMemoryReport, mapped: MapOpsReport, *, layers: str = "all", until: Rung = "model",
     dtype: str | None = None, inputs: Inputs = "reference", tokens: int | None = None, progress: Progress = silent,
     only: Sequence[Rung] = (), against: tuple[str, Opens] | None = None, journal: Path | None = None, budget: float | None = None,
+    switch: Feature | None = None,
 ) -> ValidateReport:  # fmt: skip
     """Compare `layers` ("3", "2-5", "all"); the rung "model" is climbed when all layers are compared on the reference's hidden states.
 
     `only`: rungs that are climbed, instead of all up to `until`. `against`: name of another reference than transformers, and what opens it.
     `journal`: folder in which what is measured is kept until the report is made, for a run that goes on after this one was stopped.
+    `switch`: a feature to turn on layer by layer on the rung "model", to find the layers that do not bear it.
     `budget`: minutes after which nothing new is begun; what was not measured is named, and the journal is left for a run that goes on.
     """
     limit = Budget(budget, progress)
@@ -79,7 +82,7 @@ def validate(
     bench = Bench(release, maps, against[1] if against else None)
     task = Task(
         bench=bench, layers=chosen, rungs=rungs, inputs=inputs, ids=ids, progress=limit, journal=kept,
-        opening=partial(planned, plan, mapped),
+        plan=plan, opening=partial(planned, plan, mapped), switch=switch,
     )  # fmt: skip
     return_freed_memory()
     verdict, evidence = _judge(task)
@@ -89,9 +92,7 @@ def validate(
         verdict=verdict.answer(rungs[-1] in COMPARED, whole=not limit.spent), first_divergence=verdict.first(release.model), model=release.name,
         reference=against[0] if against else f"transformers {library.__version__}" if library else "none",
         dtype=own, layers=chosen, until=rungs[-1], inputs=inputs, tokens=len(ids), budget=budget,
-        rungs=verdict.rungs,
-        findings=verdict.findings(),
-        **rows(evidence),
+        rungs=verdict.rungs, findings=verdict.findings(), **rows(evidence),
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         "weights": lambda: _weights(task, everything),
         "operators": lambda: compare_operators(task.bench, task.layers, task.ids, task.progress, drawn, task.journal.evidence),
         "layers": lambda: compare_all(task),
-        "model": lambda: compare_model(task.bench, task.ids, task.progress) if everything and not drawn else iter(()),
+        "model": lambda: compare_whole(task) if everything and not drawn else iter(()),
         "service": lambda: _service(task),
     }
     if not {"layers", "model"}.isdisjoint(task.rungs):
@@ -162,7 +163,7 @@ def _service(task: Task) -> Iterator[Evidence]:
     try:
         from day0.stages.service import compare_service
 
-        yield from compare_service(task.opening(), task.ids, task.progress)
+        yield from compare_service(task.opening(), task.ids, task.progress, task.journal.value)
     except (Day0Error, ModuleNotFoundError) as error:
         yield Uncompared(layer=None, part="service", rung="service", what="answers over HTTP", why=str(error))
 

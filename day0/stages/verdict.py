@@ -21,6 +21,8 @@ from day0.spec.evidence import (
     SelectionEvidence,
     ServiceEvidence,
     StateEvidence,
+    SwitchEvidence,
+    TowerEvidence,
     Uncompared,
     WeightEvidence,
 )
@@ -37,9 +39,10 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
     "positions": (PositionsEvidence, "layers"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
+    "switch": (SwitchEvidence, "model"), "tower": (TowerEvidence, "model"),
 }  # fmt: skip
 PARTS = (  # in the order in which a pass meets them
-    "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "logits",
+    "embed", "rotary", "positions", "reads", "state", "mixer", "router", "ffn", "residual", "norm", "head", "tower", "logits",
 )  # fmt: skip
 EACH = 20  # findings of one check that are told one by one
 

@@ -30,6 +30,7 @@ class Why:
     asks: AskRow | None
     vendors: list[VendorKernel]
     remedy: str | None  # command that drafts what is missing; None where nothing falls back
+    ways: list[str]  # how else it could be computed
 
 
 def why(report: MapOpsReport, name: str) -> list[Why]:
@@ -57,10 +58,12 @@ def means(name: str, site: SiteRow) -> bool:
 def answer(report: MapOpsReport, sites: list[SiteRow]) -> Why:
     """Of calls that are alike."""
     first = sites[0]
+    fell = [row for row in report.fallbacks if (row.op, row.status) == (first.op, first.status)]
     return Why(
         sites=sites, candidates=candidates(report, first), asks=report.asks.get(first.asks or ""),
         vendors=[kernel for kernel in report.vendors if kernel.op == first.op],
         remedy=remedy(first) if first.status in FALLBACKS or first.decode else None,
+        ways=[way for row in fell for way in (row.instead, *row.composed) if way],
     )  # fmt: skip
 
 

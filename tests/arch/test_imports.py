@@ -109,7 +109,9 @@ def test_planning_does_not_import_torch() -> None:
 
 
 def test_kernels_are_never_imported_by_name() -> None:
-    assert [s.name for s in sources() for n in ast.walk(s.tree) for name in imported(n) if name.startswith("day0.kernels.")] == []
+    """But for what they are made of, by each other."""
+    found = [(s, name) for s in sources() for n in ast.walk(s.tree) for name in imported(n) if name.startswith("day0.kernels.")]
+    assert [s.name for s, name in found if not (layer(s.module) == "kernels" and name.count(".") > 2)] == []
 
 
 def test_commands_import_stages_when_they_run() -> None:

@@ -13,7 +13,8 @@ from day0.ops.route import OP as ROUTE
 from day0.spec.ops import Impl
 from day0.spec.registry import kernels
 from day0.stages.bench import arguments, bench
-from day0.stages.fallbacks import type_row
+from day0.stages.fallbacks import slower, type_row
+from day0.stages.machines import find_machine
 from tests.cases.inspected import write
 from tests.cli.conftest import Done, day0
 from tests.engine.emulated import manifest, mapped
@@ -46,6 +47,14 @@ def test_a_target_without_top_k_says_so_aloud(day0: Callable[..., Done], planned
     strict = day0("map-ops", "--target", target, "--strict", "--json")
     assert strict.code == 1 and strict.json["verdict"] == "incomplete"
     assert any(line.startswith("route: host fallback") for line in strict.json["missing"])
+
+
+def test_the_price_of_the_host_is_that_of_the_link() -> None:
+    """Each byte that stays on the card at the card's bandwidth crosses the link to the host at the link's."""
+    machine = replace(find_machine("h200_sxm"), host_link=64e9)
+    assert slower("host fallback", 1.5, machine) == pytest.approx(1.5 * 4.8e12 / 64e9)
+    assert slower("reference", 1.5, machine) == 1.5
+    assert slower("host fallback", 1.5, replace(machine, host_link=None)) is None
 
 
 def test_strict_passes_where_nothing_falls_back(day0: Callable[..., Done], tmp_path: Path) -> None:

@@ -2,24 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from day0.engine.compositions import compositions, way_out
 from day0.engine.targets import find_target
 from day0.parts.moe_ffn import Router
 from day0.spec.activation import Activation
 from day0.spec.ops import Impl, Site
 from day0.spec.registry import kernels, ops
-from day0.spec.reports.map_ops import MapOpsReport, SiteRow
+from day0.spec.reports.map_ops import MapOpsReport
 from day0.spec.workload import Workload
 from day0.stages.choose import Chooser
-from day0.stages.fallbacks import fallbacks, type_rows
+from day0.stages.fallbacks import type_rows
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import plan_memory
 from day0.stages.reopen import reopen
+from tests.engine.emulated import manifest
 from tests.zoo import checkpoint
 
 Refuses = Callable[[Site, Any], str | None]
@@ -67,6 +70,7 @@ def test_the_fallback_of_sparse_attention_has_a_price_and_a_way_out() -> None:
     assert {kernel.library for kernel in mapped_as_reference("deepseek_v32", "cuda_sm90").vendors} == {"FlashMLA", "DeepGEMM"}
     fell = {row.op: row for row in mapped_as_reference("deepseek_v32", "cuda_sm120").fallbacks}
     row = fell["sparse_latent_attention"]
+    assert row.instead == "latent_attention gives the same while a sequence holds no more than 12 tokens" and (row.slower or 0) >= 1
     assert row.status == "reference" and 0 < row.decode < 1 and row.remedy == "day0 new kernel sparse_latent_attention_torch"
     assert "sparse_latent_attention" not in {row.op for row in report.fallbacks}
 
@@ -115,7 +119,7 @@ def test_a_scheme_that_experts_have_and_linear_maps_have_not() -> None:
     dense = Site(op="linear", label="q_a", phase="decode", sizes={"T": 1, "O": 8, "I": 8}, format=int4)
     choice = no_linear.choose(dense)
     assert (choice.decode, choice.refusals) == (True, (("vendor", f"has no {int4} for linear maps"),))
-    rows = [row for row in fallbacks(report.sites) if row.op == "experts"]
+    rows = [row for row in report.fallbacks if row.op == "experts"]
     expected = [layer.index for layer in release.model.layers if hasattr(layer.ffn, "experts")]
     assert [row.layers for row in rows] == [expected] and rows[0].formats == [int4]
     bits = 16 - 8 * sum(part.bytes for part in bank_parts(release, expected[0])) / bank_elements(release, expected[0])
@@ -145,6 +149,18 @@ def test_a_target_that_knows_softmax_alone() -> None:
     assert [chooser.choose(site).provider for site in sites] == ["fast", "reference", "reference"]
 
 
+def test_a_rule_that_a_target_lacks_is_said_in_words_that_it_has(tmp_path: Path) -> None:
+    """The square root of a softplus is no reason for a host: it is made of what every target has."""
+    poor = find_target(manifest(tmp_path, lacks=("softplus",)))
+    machine, found = find_machine("cpu"), inspect(checkpoint("deepseek_v4"))
+    load = Workload(context=300, batch=3, chunk=200, dtype="bfloat16")
+    rows = [row for row in map_ops(found, plan_memory(found, machine, load), machine, poor).fallbacks if row.op == "route"]
+    assert [(row.status, row.reason) for row in rows] == [("host fallback", "poor has no aten::softplus")]
+    assert rows[0].composed == [f"aten::softplus can be composed from clamp_min, abs, neg, exp, log1p, add: {compositions()['softplus']['by']}"]
+    without = find_target(manifest(tmp_path, lacks=("softplus", "log1p")))
+    assert way_out("softplus", without) == ""
+
+
 def test_an_activation_with_a_clamp_is_not_the_plain_one() -> None:
     """gpt-oss clamps its gates: the kernel for plain silu says that it does not (ROCm: vllm-project/vllm pull request 39436)."""
     sites = [site for site in mapped("gpt_oss").sites if site.op == "experts"]
@@ -155,7 +171,6 @@ def test_an_activation_with_a_clamp_is_not_the_plain_one() -> None:
 
 def test_every_operator_of_the_map_can_be_drafted() -> None:
     """The command that a fallback names exists for it."""
-    rows: list[SiteRow] = mapped_as_reference("qwen3_next", "cpu").sites
-    remedies = {row.remedy for row in fallbacks(rows)}
+    remedies = {row.remedy for row in mapped_as_reference("qwen3_next", "cpu").fallbacks}
     assert remedies and all(remedy.split()[-1].rpartition("_")[0] in ops().names() for remedy in remedies)
     assert kernels().names()

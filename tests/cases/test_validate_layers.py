@@ -9,6 +9,8 @@ import torch
 pytest.importorskip("transformers")
 
 from day0.engine.bind import Function
+from day0.engine.release import Release
+from day0.spec.activation import Activation
 from tests.mutation.fault import call, model, stale
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
@@ -54,12 +56,42 @@ def test_equal_experts_with_other_weights_are_a_fault_of_their_own(monkeypatch: 
     assert "D0705" in failed and "D0704" not in failed
 
 
-@pytest.mark.parametrize("fields", [{"limit": None}, {"offset": 0.0}, {"alpha": 1.0}])
-def test_an_activation_without_its_details(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> None:
-    """transformers #40197: the clamp was not passed to the kernel; wrong only where activations are large."""
+@pytest.mark.parametrize(("fields", "hint"), [
+    ({"limit": None}, "right with limit 1.5"), ({"offset": 0.0}, "right with offset 1"), ({"alpha": 1.0}, "right with alpha 1.702"),
+    ({"kind": "gelu"}, "right with silu"), ({"limit_after": True}, "right with the gate limited before the function"),
+])  # fmt: skip
+def test_an_activation_without_its_details(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], hint: str) -> None:
+    """transformers #40197: the clamp was not passed to the kernel; wrong only where activations are large. Each detail is told apart."""
     fault = part(1, "ffn", lambda f: replace(f, activation=replace(f.activation, **fields)))
     first = validate(monkeypatch, checkpoint("gpt_oss"), fault, layers="1", **LAYERS).first_divergence
-    assert first is not None and (first.layer, first.part, first.operator) == (1, "ffn", "experts")
+    assert first is not None and (first.layer, first.part, first.operator, first.pattern) == (1, "ffn", "experts", hint)
+    assert hint in first.line
+
+
+def test_a_kernel_that_is_not_given_the_clamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where the model knows of it."""
+
+    def unclamped(function: Function) -> Function:
+        return lambda *args, **kwargs: function(*(replace(one, limit=None) if isinstance(one, Activation) else one for one in args), **kwargs)
+
+    call("experts", unclamped)(monkeypatch)
+    first = validate(monkeypatch, checkpoint("gpt_oss"), layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.operator, first.pattern) == ("experts", "computed with no limit")
+
+
+def side_by_side(release: Any) -> None:
+    """Rows of gate and up are taken as halves, which are stored in turns."""
+    for half in ("gate", "up"):
+        for name in (f"layers.1.ffn.experts.{half}", f"layers.1.ffn.experts.{half}_bias"):
+            located = release.tensors[name]
+            pieces = tuple((replace(piece, cut=replace(piece.cut, interleaved=False)), stored) for piece, stored in located.pieces)
+            release.tensors[name] = replace(located, pieces=pieces)
+
+
+def test_halves_where_gate_and_up_are_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """foundation-model-stack #459: rows of both were interleaved, not split."""
+    first = validate(monkeypatch, checkpoint("gpt_oss"), side_by_side, layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.operator, first.pattern) == ("experts", "right with rows of gate and up in turns")
 
 
 def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +107,7 @@ def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> 
     call("experts", unweighted)(monkeypatch)
     first = validate(monkeypatch, checkpoint("gpt_oss"), layers="0", **LAYERS).first_divergence
     assert first is not None and (first.part, first.operator) == ("ffn", "experts")
+    assert first.pattern == "computed with biases of down not weighted"
 
 
 def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +118,25 @@ def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
     first = validate(monkeypatch, checkpoint("qwen3_next"), fault, only=["layers", "model"], dtype="float32").first_divergence
     assert first is not None and first.rung == "model" and "after the last layer" in first.line
+
+
+def test_one_that_is_in_the_weights_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llmmanorg #151, mlx-vlm #2041: a converter had folded the one in, and it was added again."""
+    call("rms_norm", lambda function: lambda x, weight, *rest: function(x, weight + 1, *rest))(monkeypatch)
+    first = validate(monkeypatch, checkpoint("llama"), layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.layer, first.operator, first.weights) == (1, "rms_norm", "mixer_norm")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 12])
+def test_a_window_is_the_same_however_a_prompt_is_read(count: int) -> None:
+    """mlxcel #405, #885, mistral.rs #2094: right below the window; beyond it a whole prompt, chunks and single tokens differed."""
+    from tests.engine.opened import expected, logits, resident
+
+    folder = checkpoint("mimo_v2_flash")
+    window = next(layer.mixer.window for layer in Release.open(folder).model.layers if layer.mixer.window)
+    right, engine = expected(folder).first(window + count), resident(folder)
+    for manner in ({}, {"chunk": 5}, {"decode_from": 1}):
+        assert right.deviation(logits(engine, right.prompts, **manner)) < 1e-5, manner
 
 
 @pytest.mark.parametrize("change", [-1, 1])

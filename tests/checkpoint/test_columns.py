@@ -1,14 +1,17 @@
 """What is read as columns is what is read entry by entry: whatever the header, and whatever the index."""
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from day0.checkpoint import directory
 from day0.checkpoint.banks import Folded, fold
+from day0.checkpoint.columns import WORD, alike
 from day0.checkpoint.folder import Checkpoint
 from day0.checkpoint.headers import read_shard
 from day0.checkpoint.sweep import sweep
@@ -73,6 +76,33 @@ def test_odd_headers_get_the_close_look(tmp_path: Path, edit) -> None:
     folded = swept(tmp_path, "x.safetensors")
     assert not found.shards or folded is None or (slow.findings == () and folded == slow.tensors)
     assert (slow.findings == ()) or not found.shards or folded is None
+
+
+@pytest.mark.parametrize("mark", ["[", "]", "{", "}", "},", ":", ", "])
+def test_marks_of_json_inside_of_strings(tmp_path: Path, mark: str) -> None:
+    """They part no entries: read at one sight or closely, the tensors are those that were written."""
+    header, size = entries({**BANKS, f"layers.0.{mark}.weight": ("F32", [3]), "scale": ("F32", [])})
+    write_header(tmp_path / "x.safetensors", json.dumps({"__metadata__": {"format": f"p{mark}t"}, **header}), size)
+    slow, found = read_shard(tmp_path, "x.safetensors"), sweep(tmp_path, ("x.safetensors",))
+    assert slow.tensors.keys() == header.keys() and slow.findings == ()
+    assert not found.shards or swept(tmp_path, "x.safetensors") == slow.tensors
+
+
+lines = st.text("019ab.", min_size=1, max_size=20)
+
+
+@relaxed
+@given(texts=st.lists(lines, min_size=1, max_size=60))
+def test_entries_that_are_alike(texts: list[str]) -> None:
+    """Together are those whose texts are equal after all digits are replaced by one, in the order of the text."""
+    stops = np.cumsum([len(text) for text in texts])
+    groups = alike("".join(texts).encode() + bytes(WORD), np.append(0, stops[:-1]), stops)
+    expected: dict[str, list[int]] = {}
+    for place, text in enumerate(texts):
+        expected.setdefault(re.sub("[0-9]", "0", text), []).append(place)
+    assert groups is not None
+    assert [group.places.tolist() for group in groups] == [*expected.values()]
+    assert all(group.text(which).decode() == texts[place] for group in groups for which, place in enumerate(group.places.tolist()))
 
 
 @relaxed

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from day0.checks.d0204_scale_grid import CHECK
 
 from day0.checkpoint.folder import Checkpoint, recognise_all
+from day0.checks.d0204_scale_grid import CHECK
 from day0.spec.format import Stored, TensorHeader
 from day0.spec.registry import formats
 from tests.checkpoint.shards import Tensor, write_release

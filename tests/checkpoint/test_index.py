@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from day0.checks.d0211_stray_file import CHECK as STRAY
 
 from day0.checkpoint.folder import Checkpoint
+from day0.checks.d0211_stray_file import CHECK as STRAY
 from day0.spec.errors import Day0Error
 from tests.checkpoint.shards import only, shard_name, told, write_index, write_release, write_shard
 

@@ -9,8 +9,8 @@ from tests.checkpoint.mutation import MEMORY, NAMES, Release, answered, peak, re
 FEW = 150  # of each release, of all that `make test-all` reads
 WHOLE = 50  # of so many, one is inspected whole
 FAULTS = [  # (release, seed) that once failed: division by nought, numbers beyond a float, negative counts
-    ("llama", 666), ("llama", 1004), ("qwen3_moe-int4", 942), ("qwen3_moe-int4", 4685), ("qwen3_moe-int4", 10160), ("deepseek_v3-fp8", 5509),
-    ("deepseek_v3-fp8", 12165), ("deepseek_v3-fp8", 14681), ("kimi_k25", 2390),
+    ("llama", 666), ("llama", 1004), ("qwen3_moe-int4", 942), ("qwen3_moe-int4", 4685), ("qwen3_moe-int4", 10160), ("qwen3_moe-int4", 13400),
+    ("deepseek_v3-fp8", 5509), ("deepseek_v3-fp8", 12165), ("deepseek_v3-fp8", 14681), ("kimi_k25", 2390),
 ]  # fmt: skip
 
 

@@ -62,5 +62,6 @@ def test_many_findings_of_one_code_are_told_once(day0: Day0, tmp_path: Path) -> 
     done = day0("inspect", folder)
     assert done.code == 1
     told = [finding for finding in day0("inspect", folder, "--json").json["findings"] if finding["code"] == "D0205"]
-    assert done.out.count("day0 explain D0205") == 1
-    assert len(told) <= 3 or f"and {len(told) - 3} more like it (--json lists all)" in done.out
+    words = " ".join(done.out.split())  # without the breaks of a narrow terminal
+    assert words.count("day0 explain D0205") == 1
+    assert len(told) <= 3 or f"and {len(told) - 3} more like it (--json lists all)" in words

@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip("transformers")
 
+import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from transformers import LlamaForCausalLM
 
 from day0.engine.release import Release
 from day0.stages import trace as stage
@@ -67,7 +69,7 @@ def test_a_trace_is_bounded(day0: Day0, chain: Path) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1])
 def test_a_dump_with_the_stream_in_two_parts_and_a_capture_offset(day0: Day0, chain: Path, shift: int) -> None:
-    """Engines keep what a layer adds apart from the residual, and count what they capture from 0 or from 1."""
+    """nnsight #630, #337, TorchSpec #87: engines keep what a layer adds apart from the residual, and count what they capture from 0 or 1."""
     assert day0("trace", "--dtype", "float32", "--full", "--out", "ours").code == 0
     kept, dump = load_file("ours/trace.safetensors"), {}
     for layer in range(3):
@@ -81,6 +83,48 @@ def test_a_dump_with_the_stream_in_two_parts_and_a_capture_offset(day0: Day0, ch
     save_file(wrong, "wrong.safetensors")
     done = day0("diff", "ours", "wrong.safetensors", "--json")
     assert done.code == 1 and (done.json["first"]["layer"], done.json["first"]["part"]) == (2, "stream")
+
+
+def ranks_of(folder: Path, ids: list[int], spoil: Callable[[int, str, torch.Tensor], torch.Tensor] = lambda _rank, _name, value: value) -> Path:
+    """What two ranks of an engine that cuts every layer would dump, from what transformers computes: each has half of the inner axis of the
+    last product of attention and of the network, the stream is whole on both, and each has half of the vocabulary."""
+    model = LlamaForCausalLM.from_pretrained(checkpoint("llama"), dtype=torch.float32)
+    inner: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    for index, layer in enumerate(model.model.layers):
+        for part, last in (("mixer", layer.self_attn.o_proj), ("ffn", layer.mlp.down_proj)):
+            last.register_forward_hook(lambda m, given, _made, at=f"{index}.{part}": inner.update({at: (given[0][0], m.weight)}))
+    with torch.no_grad():
+        made = model(torch.tensor([ids]), output_hidden_states=True)
+        streams = [made.hidden_states[0][0]]
+        for index in range(len(model.model.layers)):
+            streams.append(streams[-1] + sum(x @ weight.T for x, weight in (inner[f"{index}.{part}"] for part in ("mixer", "ffn"))))
+    folder.mkdir()
+    for rank in range(2):
+        dump = {"embed": streams[0], "logits": made.logits[0].chunk(2, -1)[rank]} | {f"{i}.stream": s for i, s in enumerate(streams[1:])}
+        dump |= {at: x.chunk(2, -1)[rank] @ weight.chunk(2, -1)[rank].T for at, (x, weight) in inner.items()}
+        kept = {name: spoil(rank, name, value).contiguous().clone() for name, value in dump.items()}
+        save_file(kept, folder / f"rank{rank}.safetensors")
+    return folder
+
+
+def test_two_ranks_against_one_card(day0: Day0) -> None:
+    """A sum that was cut, a stream that both have, and columns that lie side by side; and the rank that goes astray."""
+    for command in (("inspect", checkpoint("llama")), ("plan-memory", "--context", "64"), ("map-ops",)):
+        assert day0(*command).code == 0
+    ids = list(range(5, 25))
+    assert day0("trace", "--ids", ",".join(map(str, ids)), "--dtype", "float32", "--full", "--out", "card").code == 0
+    done = day0("diff", "card", ranks_of(Path("ranks"), ids), "--json")
+    said = "B is 2 ranks: embed, stream whole on each; logits side by side along axis 1; ffn, mixer summed"
+    assert done.code == 0 and done.json["notes"] == [said]
+    assert len(done.json["rows"]) == 2 + 3 * len({row["layer"] for row in done.json["rows"]} - {None})
+    for at, rank, changed, blamed in (
+        ("1.mixer", 1, lambda x: 1.05 * x, None), ("1.stream", 1, lambda x: x + 0.1 * x.roll(1, 0), 1), ("logits", 0, lambda x: x.flip(-1), 0),
+    ):  # fmt: skip
+        folder = ranks_of(Path(f"wrong-{at}"), ids, lambda r, name, x, a=at, k=rank, c=changed: c(x) if (r, name) == (k, a) else x)
+        done = day0("diff", "card", folder, "--json")
+        first = done.json["first"]
+        assert done.code == 1 and at.endswith(first["part"]) and first["layer"] == (None if at == "logits" else 1) and first["rank"] == blamed
+    assert "of rank 0" in day0("diff", "card", folder).out
 
 
 @pytest.mark.parametrize(("command", "problem"), [

@@ -11,11 +11,14 @@ import pytest
 from day0.engine.arguments import SCALARS, bound, is_array, letters, sizes
 from day0.engine.probe import Call, Probe
 from day0.engine.release import Release
+from day0.engine.rules import named_rules
+from day0.engine.shard import Cut
 from day0.spec.axes import AXES
 from day0.spec.block import FfnBlock, MixerBlock, ResidualBlock
 from day0.spec.dtype import COMPUTE
 from day0.spec.model import PartSpec, Role, Split, TensorSpec
 from day0.spec.ops import PHASES, Op, Site
+from day0.spec.placement import Placement
 from day0.spec.registry import blocks, ops, parts
 from tests.engine.opened import described, load, planned
 from tests.zoo import checkpoint, every
@@ -55,6 +58,22 @@ def test_every_part_is_used_and_has_a_block() -> None:
 
 def is_collapse(name: str) -> bool:
     return any(model.collapse is not None and model.collapse.kind == name for model in map(described, every()))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("place", "part", "hidden"), EVERY)
+def test_a_rank_has_of_every_weight_what_the_declarations_cut(place: str, part: PartSpec, hidden: int, ranks: int) -> None:
+    """The sublayer of a rank, and each of its weights cut on its own, are two ways to the same shapes."""
+    cut, own = Cut(Placement(tp=ranks), named_rules(), "", "float32"), parts().get(part.kind)
+    whole = list(own.tensors(part, hidden))
+    if any(not heads.divides(ranks) for spec in whole for heads in spec.heads) or any(ragged(cut, spec) for spec in whole):
+        return  # such a plan is refused
+    held = {spec.name: spec.shape for spec in own.tensors(own.of_rank(part, ranks), hidden)}
+    assert held == {spec.name: cut.shape(spec, None, 1) if spec.split in ("column", "row") else spec.shape for spec in whole}
+
+
+def ragged(cut: Cut, spec: TensorSpec) -> bool:
+    return not spec.heads and any(spec.shape[axis] % ranks for axis, ranks in cut.ranks(spec).items())
 
 
 @pytest.mark.parametrize(("place", "part", "hidden"), EVERY)

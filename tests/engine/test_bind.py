@@ -10,10 +10,11 @@ import torch
 
 from day0.engine.batch import Engine
 from day0.engine.bind import Bound, Place, Stopwatch
-from day0.engine.packed import Group, Packed, Workspace
+from day0.engine.packed import Group, Workspace
 from day0.engine.release import Release
 from day0.engine.score import score
 from day0.spec.errors import Day0Error
+from day0.spec.packed import Packed
 from day0.spec.registry import kernels, ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.stages.map_ops import map_ops

@@ -12,12 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from day0.checkpoint.folder import Checkpoint
 from day0.engine import footprint, loading
-from day0.engine.packed import Packed, Workspace
+from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.spec.dtype import size
 from day0.spec.errors import Day0Error
 from day0.spec.model import TensorSpec
 from day0.spec.names import Cut, Piece
+from day0.spec.packed import Packed
 from tests.engine.opened import expected, logits, start
 from tests.zoo import checkpoint, every
 from tests.zoo.experts import Experts

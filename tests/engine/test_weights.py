@@ -13,13 +13,14 @@ from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
 from day0.engine import footprint, loading
-from day0.engine.packed import Group, Packed, Workspace
+from day0.engine.packed import Group, Workspace
 from day0.engine.release import Located, Release
 from day0.engine.weights import Resident, Streamed, open_weights
 from day0.spec.errors import Day0Error
 from day0.spec.lazy import torch_dtype
 from day0.spec.model import TensorSpec
 from day0.spec.names import Cut, Names
+from day0.spec.packed import Packed
 from tests.engine.opened import CPU, expected, logits, planned, start
 from tests.engine.opened import load as workload
 from tests.engine.test_logits import TOLERANCE

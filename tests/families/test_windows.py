@@ -7,13 +7,13 @@ import pytest
 import torch
 
 pytest.importorskip("transformers")
-from day0.kernels.paged_attention_window_torch import launch
 from transformers.masking_utils import chunked_causal_mask_function, sliding_window_causal_mask_function
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as attention_with_sinks
 from transformers.models.step3p7.modeling_step3p7 import Step3p7Experts
 
 from day0.blocks.gqa import factors
+from day0.kernels.paged_attention_window_torch import launch
 from day0.ops.gated_activation import gated_activation
 from day0.ops.paged_attention import paged_attention, visible
 from day0.parts.gqa import Temperature

@@ -14,6 +14,7 @@ from day0.spec.registry import formats
 from day0.spec.reports.validate import ValidateReport
 from tests.mutation import kimi_k3
 from tests.validate.planted import Fault, validate
+from tests.vision.zoo import checkpoint as seeing_checkpoint
 from tests.zoo import checkpoint
 from tests.zoo.kimi_k3 import checkpoint as kimi_k3_checkpoint
 
@@ -33,6 +34,8 @@ class Planted:
     patch: Patch | None = None  #: what is changed in our engine
     operator: str = ""  #: operator that must be named; "": any
     pattern: str = ""  #: pattern that must be named; "": any
+    line: str = ""  #: words that its line must have
+    sees: bool = False  #: whether it is a checkpoint of tests/vision, planned with its tower
     wanted: dict[str, Any] = field(default_factory=dict)  #: arguments of `validate`
 
     def run(self) -> ValidateReport:
@@ -43,6 +46,8 @@ class Planted:
             if self.model == "kimi_k3":
                 against = {"against": kimi_k3.against, "dtype": "float32"}
                 return validate(monkeypatch, kimi_k3_checkpoint(self.model), self.plant, **self.wanted, **against)
+            if self.sees:
+                return validate(monkeypatch, seeing_checkpoint(self.model), self.plant, vision=True, **self.wanted)
             return validate(monkeypatch, checkpoint(self.model), self.plant, **self.wanted)
 
     def missed(self, report: ValidateReport) -> str:
@@ -51,7 +56,7 @@ class Planted:
         if found is None:
             return report.verdict
         right = (found.rung, found.layer, found.part) == (self.rung, self.layer, self.part)
-        named = self.operator in (found.operator or "") and self.pattern in found.pattern
+        named = self.operator in (found.operator or "") and self.pattern in found.pattern and self.line in found.line
         return "" if right and named else f"{found.rung}: {found.line}"
 
 

@@ -3,18 +3,19 @@
 import pytest
 
 pytest.importorskip("transformers")
+pytest.importorskip("PIL")
 
 from day0.checks.d0702_layer_ratio import LIMIT
-
 from tests.mutation import engine_faults, faults
 from tests.mutation.nulls import NULLS, worst
+from tests.mutation.towers import TOWERS
 
 CATALOGUE = {
     "formulas": faults.FORMULAS, "positions and attention": faults.POSITIONS, "choices": faults.CHOICES, "streams": faults.STREAMS,
-    "formats and loading": engine_faults.FORMATS, "kernels": engine_faults.KERNELS, "state": engine_faults.STATE,
+    "formats and loading": engine_faults.FORMATS, "kernels": engine_faults.KERNELS, "state": engine_faults.STATE, "towers": TOWERS,
 }  # fmt: skip
 FAULTS = {name: planted for group in CATALOGUE.values() for name, planted in group.items()}
-QUICK = {  # one of each kind; the others are behind `slow`
+QUICK = set(TOWERS) | {  # one of each kind; the others are behind `slow`
     "eps of a layer's norms", "logits scaled", "experts' gate and up exchanged", "window one token too wide",
     "context not stretched", "groups ignored", "index shared from another layer", "routed experts never added",
     "scales along the other axis", "high half of a byte first, mxfp4", "an expert lost its last columns",

@@ -26,17 +26,19 @@ Reports = tuple[InspectReport, PlanMemoryReport, MapOpsReport]
 
 
 @cache
-def reports(folder: Path, dtype: str | None = None) -> Reports:
+def reports(folder: Path, dtype: str | None = None, vision: bool | None = None) -> Reports:
     """What the stages before say about a model on this processor."""
     machine = backends().get("cpu").probe()
     inspected = inspect(folder)
-    plan = plan_memory(inspected, machine, Workload(dtype=dtype))
+    plan = plan_memory(inspected, machine, Workload(dtype=dtype, vision=vision))
     return inspected, plan, map_ops(inspected, plan, machine)
 
 
-def validate(monkeypatch: pytest.MonkeyPatch, folder: Path, fault: Fault | None = None, **wanted: Any) -> ValidateReport:
+def validate(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, fault: Fault | None = None, vision: bool | None = None, **wanted: Any
+) -> ValidateReport:  # fmt: skip
     """The report; `fault` changes the release as our engine reads it, the reference reads the folder as it is."""
-    before = reports(folder)
+    before = reports(folder, vision=vision)
 
     class Planted(Release):
         @classmethod

@@ -1,20 +1,25 @@
 """A comparison that is stopped anywhere and started again ends with the report of one that was not."""
 
+import json
+import multiprocessing
+import os
 import random
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 pytest.importorskip("transformers")
 
 from day0.cli.app import main
+from day0.spec.progress import Progress
+from day0.stages import service
 from day0.stages.budget import Budget
+from day0.stages.journal import Journal
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
 
@@ -87,25 +92,97 @@ def test_a_line_that_was_cut_off_is_measured_again(monkeypatch: pytest.MonkeyPat
     assert timeless(report.to_dict()) == timeless(validate(monkeypatch, folder, until="weights").to_dict())
 
 
-@pytest.mark.slow
+def test_what_was_measured_of_the_model_is_reused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Stopped between its layers it goes on with the one that comes next; stopped after the last answer nobody is asked again."""
+    journal, folder = tmp_path / "kept", checkpoint("qwen3_moe")
+    wanted: dict[str, Any] = dict(only=["model", "service"], dtype="float32", tokens=34)
+    right = timeless(validate(monkeypatch, folder, **wanted).to_dict())
+    for stop in (("model", 2), ("service", 3)):
+        with pytest.raises(Stopped):
+            validate(monkeypatch, folder, journal=journal, progress=at(*stop), **wanted)
+    kept = [json.loads(line)["key"] for line in (journal / "measured.jsonl").read_text().splitlines()]
+    assert kept == ["model 0", "model 1", "model 2", "model logits", "service: the engine alone", "service: answers"]
+    for name in ("_asked", "_heard"):
+        monkeypatch.setattr(service, name, None)
+    assert timeless(validate(monkeypatch, folder, journal=journal, **wanted).to_dict()) == right
+
+
+def at(what: str, done: int) -> Progress:
+    """Progress that ends the run at one word."""
+
+    def hear(said: str, so_far: int, _total: int) -> None:
+        if (said, so_far) == (what, done):
+            raise Stopped
+
+    return hear
+
+
+def validate_all(folder: Path, place: int | None = None, calls: int = 0) -> None:
+    """`day0 validate --layer all` in a process that was forked with everything imported.
+
+    With `place` it is killed from within, as by the system, so many calls of functions after it wrote that line of its journal. A run that
+    ends says how many lines there were.
+    """
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    close = Journal.close
+
+    def closed(self: Journal) -> None:
+        (folder / "lines").write_text(str(measured(folder)))
+        close(self)
+
+    Journal.close = closed  # type: ignore[method-assign]
+    if place is not None:
+        keep = Journal._keep
+
+        def kept(self: Journal, key: str, value: Any) -> None:
+            keep(self, key, value)
+            if measured(folder) >= place:
+                left = iter(range(calls, 0, -1))
+                sys.setprofile(lambda *_: os.kill(os.getpid(), signal.SIGKILL) if next(left, 1) == 1 else None)
+
+        Journal._keep = kept  # type: ignore[method-assign]
+    with open(os.devnull, "w") as nowhere:
+        sys.stdout = sys.stderr = nowhere
+        sys.exit(main(["validate", "--layer", "all"]))
+
+
+def measured(folder: Path) -> int:
+    """Whole lines that are on record."""
+    return sum(file.read_bytes().count(b"\n") for file in folder.rglob("measured.jsonl"))
+
+
 def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On every rung, in the middle of what comes after another thing that was measured; also several times in a row, further on each time."""
     monkeypatch.chdir(tmp_path)
-    for command in (["inspect", str(checkpoint("deepseek_v3"))], ["plan-memory"], ["map-ops"]):
+    for command in (["inspect", str(checkpoint("glm_moe_dsa-shared"))], ["plan-memory"], ["map-ops"]):
         assert main(command) == 0
-    command = [sys.executable, "-m", "day0", "validate", "--layer", "all"]
-    start = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True)
-    whole, draw = time.monotonic() - start, random.Random(0)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))  # what is imported before the fork is found there
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["transformers.models.glm_moe_dsa.modeling_glm_moe_dsa", __name__])
+
+    def run(*death: int) -> int | None:
+        process = processes.Process(target=validate_all, args=(tmp_path, *death))
+        process.start()
+        process.join()
+        return process.exitcode
+
+    draw = random.Random(0)
+    assert run() == 0
+    lines = int((tmp_path / "lines").read_text())
     (file,) = tmp_path.rglob("validate-layer.yaml")
     right = timeless(yaml.safe_load(file.read_text()))
-    for _ in range(10):
+    assert lines > 40
+    drawn = sorted(draw.sample(range(2, lines - 1), 8))
+    found: list[tuple[int, int]] = []
+    for several in (drawn[0::2], drawn[1::2], [lines - 1], [1]):
         file.unlink()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(whole * draw.uniform(0.1, 0.95))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        subprocess.run(command, check=True, capture_output=True)
-        assert timeless(yaml.safe_load(file.read_text())) == right
+        for place in several:
+            assert run(place, draw.randrange(1, 500)) == -signal.SIGKILL
+            assert not file.exists()
+            found.append((place, measured(tmp_path)))
+        assert run() == 0 and timeless(yaml.safe_load(file.read_text())) == right
+    assert len(found) == 10 and all(place <= there < place + 3 for place, there in found), found
 
 
 def test_a_budget_ends_it_in_time_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

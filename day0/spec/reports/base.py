@@ -22,7 +22,7 @@ Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 class Strict(BaseModel):
     """A block of a report: unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Input(Strict):

@@ -107,6 +107,15 @@ class TableRow(Strict):
     parameters: int = Field(description="weights; 0 where another table is used again")
 
 
+class ExpertLayoutRow(Strict):
+    """How routed experts of some layers are stored."""
+
+    where: Literal["stack", "prediction"] = Field(description="layers of the stack, or prediction layers behind it")
+    layout: Literal["one by one", "together"] = Field(description="each expert in tensors of its own, or all of a layer in one")
+    layers: int = Field(description="layers that are stored so")
+    tensor: str = Field(description="one of the weights, by its name on disk")
+
+
 class StructureRow(Strict):
     """What the stack is made of, and what goes between its layers."""
 
@@ -115,6 +124,7 @@ class StructureRow(Strict):
     index_sharing: dict[int, list[int]] = Field(description="layer that selects tokens → layers that read its selection")
     kv_sharing: dict[int, list[int]] = Field(description="layer that keeps keys and values → layers that read them")
     residual_blocks: list[int] = Field(description="layers that begin a block of residuals; empty where residuals are not in blocks")
+    expert_layouts: list[ExpertLayoutRow] = Field(description="how routed experts are stored; empty where there are none, or no tensors")
     prediction_stored: bool = Field(description="whether weights of the prediction layers are there")
     token_bytes: float = Field(description="that the state grows by with each token of a sequence, bytes")
     sequence_bytes: int = Field(description="of state for each sequence, full windows included, however long it is, bytes")

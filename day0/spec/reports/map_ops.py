@@ -11,6 +11,8 @@ from day0.spec.target import Support, VendorKernel
 MapStatus = Literal[
     "native", "fused", "compiled-native", "compiled-emulated", "composite", "reference", "host fallback", "refused", "missing"
 ]  # fmt: skip
+Step = Literal["prefill", "decode", "mixed"]
+STEPS: tuple[Step, ...] = ("prefill", "decode", "mixed")
 FALLBACKS: tuple[MapStatus, ...] = ("compiled-emulated", "reference", "host fallback", "refused", "missing")
 
 
@@ -40,7 +42,7 @@ class SiteRow(Strict):
     decode: bool = Field(description="whether packed weights are decoded into the workspace before the call")
     format: str = Field(description="format of the weights at rest; several are joined by +")
     dtype: str = Field(description="type it computes in")
-    sizes: dict[str, int] = Field(description="axis letter → elements; T tokens of a step and S tokens held, from the plan's workload")
+    sizes: dict[str, int] = Field(description="axis letter → elements on one card; T tokens of a step and S tokens held, by the workload")
     asks: str | None = Field(default=None, description="entry of `asks`: what it asks of torch; null where that was never recorded")
     flops: float = Field(default=0, description="floating-point operations of the call")
     bytes: float = Field(default=0, description="read and written at the least: weights as they rest, state, activations; bytes")
@@ -87,7 +89,13 @@ class FallbackRow(Strict):
     decode: float = Field(description="share of decode, by `basis`, 0 to 1")
     traffic: float = Field(description="bytes as mapped for each byte that it would move at the least")
     unpacked: float = Field(description="bytes more that the weights would take in memory if they were kept decoded")
+    slower: float | None = Field(
+        description="times that the call takes at the least, of its least time: by bytes as mapped, over the link where the host runs it; "
+        "null where no figure is trusted"
+    )
     reason: str = Field(description="the last refusal")
+    instead: str = Field("", description="another operator that gives the same, and when")
+    composed: list[str] = Field(default_factory=list, description="torch operators that the target lacks, in words of others that it has")
     remedy: str = Field(description="command that drafts what is missing")
 
 
@@ -123,7 +131,7 @@ class MapOpsReport(Report):
     machine: str = Field(description="name of the machine")
     target: str = Field(description="manifest that the calls were held against")
     emulated: bool = Field(default=False, description="run, validate and serve refuse on this machine what the target lacks")
-    placement: str = Field(description="how the plan cuts the model over cards; sizes of calls are those before it is cut")
+    placement: str = Field(description="how the plan cuts the model over cards; sizes and costs of calls are those of one card")
     backend: str = Field(description="file name in day0/backends/ that ordered the providers")
     providers: list[str] = Field(description="in the order in which they are asked; reference is last")
     forced: str | None = Field(description='"reference" when DAY0_OPS asked for references alone, else null')
@@ -132,8 +140,10 @@ class MapOpsReport(Report):
     basis: Literal["time", "bytes"] = Field(
         description="what shares are of. time: that of memory and arithmetic at the card's figures; bytes: moved, where no figure is trusted"
     )
-    shares: dict[Phase, dict[str, float]] = Field(description="phase → status → share, 0 to 1")
-    seconds: dict[Phase, float | None] = Field(description="phase → least seconds of a step at the card's figures; null without figures")
+    shares: dict[Step, dict[str, float]] = Field(
+        description="step → status → share, 0 to 1; in a mixed step sequences that decode join a chunk of a prompt"
+    )
+    seconds: dict[Step, float | None] = Field(description="step → least seconds at the card's figures; null without figures")
     devices: dict[Literal["target", "host"], DeviceRow] = Field(description="what runs where")
     fallbacks: list[FallbackRow] = Field(description="what was not made for this target, the largest share of decode first")
     missing: list[str] = Field(description="operators that have neither an implementation nor a reference here, with the reason")

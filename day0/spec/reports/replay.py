@@ -6,7 +6,7 @@ from pydantic import Field
 
 from day0.spec.reports.base import Report, Strict
 
-Kind = Literal["numeric fault", "batch-dependent", "near-tie flip", "not reproduced", "reproduced"]
+Kind = Literal["numeric fault", "batch-dependent", "near-tie flip", "engine failure", "not reproduced", "reproduced"]
 
 
 class FaultRow(Strict):
@@ -25,7 +25,7 @@ class ReplayReport(Report):
     STAGE: ClassVar[str] = "replay"
     COMMAND: ClassVar[str] = "day0 replay"
 
-    verdict: Kind = Field(description="reproduced: the same answer alone and in company, and no operator broke")
+    verdict: Kind = Field(description="reproduced: the same answer alone and in company, and no operator broke; engine failure: it ended so again")
     line: str = Field(description="the same in one line")
     model: str = Field(description="name of the model")
     reason: str = Field(description="why the bundle was written")

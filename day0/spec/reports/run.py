@@ -53,6 +53,7 @@ class Memory(Strict):
     process_peak: int = Field(description="largest resident set of the process, bytes")
     device_peak: int | None = Field(description="largest use of the device's memory, bytes; null without an accelerator")
     engine: dict[str, int] = Field(description="the engine's own account at the end: what → bytes")
+    read: int | None = Field(None, description="weights taken from files for each step, bytes; null where no step was watched")
 
 
 class OperatorTime(Strict):

@@ -44,6 +44,7 @@ class TraceDiffRow(Strict):
     part: str = Field(description="as in the trace")
     error: float | None = Field(description="difference, relative to B, as root mean squares; null for another shape or values broken on one side")
     values: int = Field(description="values that were compared")
+    rank: int | None = Field(default=None, description="the one rank of B whose share is wrong; null where that cannot be told")
 
 
 class TraceDiffReport(Report):

@@ -49,6 +49,8 @@ class ErrorsRow(Strict):
     budget: float = Field(description="error that rounding alone explains")
     ratio: float = Field(description="our error to the larger of the reference's and the budget")
     row_ratio: float = Field(description="the same of the worst row (token)")
+    null: float = Field(description="what the ratio is of the reference in our type after a harmless change; 0 where none was made")
+    null_row: float = Field(description="the same of the worst row")
     row: int = Field(description="the worst row")
     reference_row: float = Field(description="error of the reference in its own worst row, to its error as a whole")
     bias: float = Field(description="mean error towards larger magnitude, in unit roundoffs of the type")
@@ -117,6 +119,7 @@ class DepthRow(Strict):
 class ModelRow(Strict):
     """Logits of the whole model on one prompt."""
 
+    part: str = Field("logits", description='"logits with an image" where the prompt has one')
     dtype: str = Field(description="type it computed in")
     forced: bool = Field(description="whether the reference's choice of experts was forced; free runs of expert models are not judged")
     tokens: int = Field(description="length of the prompt")
@@ -125,6 +128,28 @@ class ModelRow(Strict):
     reference_top1: float = Field(description="the same for the reference in our type")
     divergence: float = Field(description="mean Kullback-Leibler divergence, nats a token")
     reference_divergence: float = Field(description="the same for the reference in our type")
+
+
+class TowerRow(Strict):
+    """What the tower made of an image."""
+
+    dtype: str = Field(description="type it computed in")
+    patches: int = Field(description="of the image")
+    where: str = Field(description="part of the tower that is wrong first; empty where nothing is")
+    op: str = Field(description="operator that is wrong first")
+    errors: ErrorsRow = Field(description="of the embeddings, against the reference in float32")
+
+
+class SwitchRow(Strict):
+    """A feature turned on layer by layer."""
+
+    feature: str = Field(description="kv-int8, kv-fp8, kv-bf16: type that state is kept in; dtype: the model's own type instead of float32")
+    layers: list[int] = Field(description="the fewest layers that were found not to bear it, alone or together; empty where all of them do")
+    tokens: int = Field(description="length of the sequence")
+    all: float = Field(description="divergence with it in every layer, nats a token")
+    alone: float = Field(description="divergence with it in `layers` alone")
+    rest: float = Field(description="divergence with it in all other layers")
+    limit: float = Field(description="above which it is too much")
 
 
 class ServiceRow(Strict):
@@ -164,4 +189,6 @@ class ValidateReport(Report):
     selections: list[SelectionRow] = Field(description="choices of experts")
     depths: list[DepthRow] = Field(description="the stream from layer to layer")
     answers: list[ServiceRow] = Field(default_factory=list, description="the service")
+    towers: list[TowerRow] = Field(default_factory=list, description="the tower for images")
+    switches: list[SwitchRow] = Field(default_factory=list, description="features that were turned on layer by layer")
     logits: list[ModelRow] = Field(description="the whole model")
