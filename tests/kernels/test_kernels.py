@@ -107,6 +107,7 @@ def test_is_declared(file: str) -> None:
     ("%9 = tt.dot %7, %8, %1, inputPrecision = tf32 : tensor<64x32xf8E4M3FN> * tensor<32x64xf8E4M3FN> -> tensor<64x64xf32>", {"fp8"}),
     ("%9 = tt.dot %7, %8, %1, inputPrecision = tf32 : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>", {"tf32"}),
     ("%9 = tt.dot %7, %8, %1 : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>", {"fp32"}),
+    ("%9 = tt.dot %7, %8, %1, inputPrecision = bf16x6 : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>", {"16-bit"}),
     ("%9 = tt.dot %7, %8, %1 : tensor<64x32xbf16> * tensor<32x64xbf16> -> tensor<64x64xf32>", {"16-bit"}),
     ("%9 = tt.dot_scaled %7 scale %5, %8 scale %6, %1 lhs = e4m3 rhs = e2m1 {fastMath = false} : tensor<64x32xi8>", {"fp8"}),
     ("%9 = tt.load %7 : tensor<64x!tt.ptr<bf16>>", set()),
