@@ -32,20 +32,27 @@ from day0.spec.step import Segment
 
 HIDDEN, WIDTH, TOP, EXPERTS = 4096, 2048, 8, 64
 HEADS, SHARED, SIZE, PAGE = 32, 8, 128, 16
-DECODED = 2  # rounds of what decodes first
+DECODED = 3  # rounds of what decodes first
+LEAST = 0.02  # seconds that a measurement lasts at the least
+
+
+def seconds(way: Callable[[int], Any], turn: int, repeats: int) -> float:
+    """Of one thread its processor time, which other work on the machine disturbs less."""
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    start = clock()
+    for _ in range(repeats):
+        way(turn)
+    return (clock() - start) / repeats
 
 
 def medians(ways: Mapping[str, Callable[[int], Any]], rounds: int, seldom: frozenset[str] = frozenset()) -> dict[str, float]:
-    """Way → milliseconds; `way(round)`. Those done `seldom` have fewer rounds."""
-    for way in ways.values():
-        way(0)
+    """Way → milliseconds of a call, several in a row where one is short; `way(round)`. Those done `seldom` have fewer rounds."""
+    repeats = {name: max(1, int(LEAST / seconds(way, 0, 1))) for name, way in ways.items()}
     runs: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1, rounds + 1):
         for name, way in ways.items():
             if name not in seldom or turn <= DECODED:
-                start = time.perf_counter()
-                way(turn)
-                runs[name].append((time.perf_counter() - start) * 1e3)
+                runs[name].append(seconds(way, turn, repeats[name]) * 1e3)
     return {name: statistics.median(times) for name, times in runs.items()}
 
 

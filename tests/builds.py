@@ -23,12 +23,12 @@ HEAD = "# Written by `python -m tests.builds`: kernels compiled ahead of time, w
 Table = dict[str, list[dict[str, Any]]]  # file of kernels → rows
 
 
-def rows(file: str) -> list[dict[str, Any]]:
+def rows(file: str, targets: tuple[str, ...] = TARGETS, most: int | None = None) -> list[dict[str, Any]]:
     """Of one file, as they are written."""
     return [
         {"build": row.build.name, "kernel": row.kernel, "dtype": row.build.dtype, "format": row.build.format,
          "targets": {arch: plain(one) for arch, one in row.targets.items()}}
-        for row in aot.compiled(file)
+        for row in aot.compiled(file, targets, most)
     ]  # fmt: skip
 
 

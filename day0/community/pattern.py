@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 EXPLAINED = 0.05  # share of an error that a pattern may leave over
 PLAIN = 1e-3  # relative error below which rounding hides every pattern
+MEMBERS = 8  # of a block, at the least
 TENTH = 0.1  # of the worst: rows and columns below it are not part of the fault
 
 
@@ -20,7 +22,7 @@ def pattern(ours: Tensor, truth: Tensor) -> str:
         return "zero throughout"
     if not truth.any():
         return "not zero, and should be"
-    found = _scale(ours, truth, wrong) or _order(ours, truth, wrong) or _constant(error)
+    found = _scale(ours, truth, wrong) or _order(ours, truth, wrong) or _constant(error) or _blocks(ours, truth)
     return found or ("a part of the rows" if _part(error) else "")
 
 
@@ -74,6 +76,29 @@ def _constant(error: Tensor) -> str:
         return ""
     mean = error.mean(0, keepdim=True)
     return "the same vector added to every row" if float((error - mean).norm()) <= EXPLAINED * float(error.norm()) else ""
+
+
+def _blocks(ours: Tensor, truth: Tensor) -> str:
+    """A row has few factors, or few shifts: scales that were rounded, a zero point that is off."""
+    there = truth.abs() > 1e-6 * truth.abs().max()
+    factor = ours / truth.masked_fill(~there, 1)
+    if _few(factor, there) and float(factor[there].min()) > 0:
+        return f"each block scaled by its own factor, {float(factor[there].min()):.3g} to {float(factor[there].max()):.3g}"
+    shift = ours - truth
+    moved = shift.abs() > PLAIN * truth.abs().mean()
+    if _few(shift, moved):
+        return f"each block shifted by its own amount, {float(shift[moved].min()):.3g} to {float(shift[moved].max()):.3g}"
+    return ""
+
+
+def _few(values: Tensor, there: Tensor) -> bool:
+    """Whether values that count come at least `MEMBERS` times in a row on average, and are not all the same."""
+    if there.double().mean() < 0.5 or there.shape[-1] < MEMBERS:
+        return False
+    ordered = values.masked_fill(~there, torch.nan).sort(-1).values
+    distinct = 1 + (ordered.diff(dim=-1) > PLAIN * ordered[..., :-1].abs()).sum(-1)
+    spread = float(values[there].max() - values[there].min())
+    return MEMBERS * int(distinct.sum()) <= int(there.sum()) and spread > PLAIN * float(values[there].abs().median())
 
 
 def _part(error: Tensor) -> bool:

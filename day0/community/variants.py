@@ -6,6 +6,7 @@ Where the call's own arguments give it, the implementation is wrong, and the cha
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -13,14 +14,15 @@ from torch import Tensor
 
 from day0.community.passing import Passing, differing, sums
 from day0.community.wide import widened
+from day0.engine.packed import Packed
 from day0.engine.probe import Call
 from day0.spec.activation import Activation, Kind
 from day0.spec.registry import ops
 
 Arguments = dict[str, Any]
 Variant = tuple[str, Callable[[Arguments], Arguments]]
-ROWS = 4  # wrong tokens that are computed again
-MOST = 60  # numbers that are tried for one field
+ROWS, HELD = 4, 1 << 28  # wrong tokens that are computed again, at the most; elements of experts in memory
+MOST = 40  # numbers that are tried for one field
 KNOWN = (0.0, 1.0, 1.702, 7.0)  # numbers that activations have in releases, beside those of the configuration
 
 
@@ -28,8 +30,8 @@ def explain(call: Call, result: Tensor, wrong_T: Tensor, passing: Passing, numbe
     """"right with limit 7", "as if biases of down were not weighted"; "" where nothing explains it. `numbers`: of the configuration."""
     reference = ops().get(call.op).reference
     arguments = dict(inspect.signature(reference).bind(*call.args, **call.kwargs).arguments)
-    rows = wrong_T.nonzero().flatten()[:ROWS]
-    wide = {name: _rows(name, widened(value, torch.float32), rows) for name, value in arguments.items()}
+    rows = wrong_T.nonzero().flatten()[: _count(arguments)]
+    wide = {name: _rows(name, _Read(value) if _bank(value) else widened(value, torch.float32), rows) for name, value in arguments.items()}
     tried = list(_variants(wide, numbers))
     if not tried or len(wrong_T) != passing.tokens:
         return ""
@@ -46,6 +48,29 @@ def _computed(reference: Callable[..., Any], arguments: Arguments) -> Tensor:
     extra = arguments.pop("added", None)
     result: Tensor = reference(**arguments)
     return result if extra is None else result + extra
+
+
+def _bank(value: Any) -> bool:
+    return isinstance(value, Tensor | Packed) and len(value.shape) == 3
+
+
+def _count(arguments: Arguments) -> int:
+    """Tokens whose experts can be held in float32 at once."""
+    expert = sum(prod(value.shape[1:]) for value in arguments.values() if _bank(value))
+    chosen = max((value.shape[-1] for name, value in arguments.items() if name.startswith("experts_")), default=1)
+    return max(1, min(ROWS, HELD // max(1, expert * chosen)))
+
+
+class _Read:
+    """A bank whose experts are decoded once, when they are asked for."""
+
+    def __init__(self, bank: Any) -> None:
+        self._bank, self._read = bank, dict[int, Tensor]()
+
+    def __getitem__(self, e: int) -> Tensor:
+        if e not in self._read:
+            self._read[e] = widened(self._bank.expert(e) if isinstance(self._bank, Packed) else self._bank[e], torch.float32)
+        return self._read[e]
 
 
 def _rows(name: str, value: Any, rows: Tensor) -> Any:

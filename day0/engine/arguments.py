@@ -105,10 +105,17 @@ def widened(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def unpacked(arguments: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
     """The same call with packed weights decoded, into their own compute type unless another is given: what references take."""
-    return {
-        name: value.decode(torch.empty(value.shape, dtype=dtype or value.dtype)) if isinstance(value, Packed) else value
-        for name, value in arguments.items()
-    }  # fmt: skip
+    return {name: _unpacked(value, dtype) for name, value in arguments.items()}
+
+
+def _unpacked(value: Any, dtype: Any) -> Any:
+    if hasattr(value, "members"):
+        return tuple(_unpacked(one, dtype) for one in value)
+    if not isinstance(value, Packed):
+        return value
+    if value.bank:
+        return torch.stack([_unpacked(value.expert(e), dtype) for e in range(value.shape[0])])
+    return value.decode(torch.empty(value.shape, dtype=dtype or value.dtype, device=value.parts["data"].device))
 
 
 def tensors(value: Any) -> list[Tensor]:

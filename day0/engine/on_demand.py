@@ -11,6 +11,7 @@ from day0.engine.release import Located
 from day0.spec.lazy import torch_dtype
 from day0.spec.packed import Packed
 from day0.spec.registry import formats
+from day0.spec.reports.map_ops import SiteRow
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class OnDemand(Packed):
             fill(self.folder, own, part, whole)
             parts[part] = whole[0]
         return Packed(self.format, parts, self.block, self.shape[1:], self.dtype, turned=self.turned)
+
+
+def asks_one_by_one(site: SiteRow) -> bool:
+    """Whether a call of experts asks a packed bank for one expert after the other: when it decodes them, and in C."""
+    return site.decode or site.provider == "c"
 
 
 def can_wait(located: Located) -> bool:

@@ -14,7 +14,7 @@ from day0.engine.bind import Bound, Function, Place, chained
 from day0.engine.layer import BoundLayer
 from day0.engine.loading import copy, decoded, place
 from day0.engine.model import frequencies, turn
-from day0.engine.on_demand import OnDemand, can_wait
+from day0.engine.on_demand import OnDemand, asks_one_by_one, can_wait
 from day0.engine.packed import Workspace
 from day0.engine.release import Located, Release
 from day0.engine.rounded import Keep, Rounded
@@ -71,9 +71,8 @@ class Probe:
     """Runs layers of a release one by one, as the operator map says; holds one layer's weights at a time."""
 
     def __init__(self, release: Release, mapped: MapOpsReport, dtype: str) -> None:
-        self.release, self.dtype = release, torch_dtype(dtype)
+        self.release, self.mapped, self._dtype, self.dtype = release, mapped, dtype, torch_dtype(dtype)
         self.device = backends().get(mapped.backend).device(0)
-        self.mapped, self._dtype = mapped, dtype
         self._workspace = Workspace(footprint.workspace(release, dtype), self.device)
         self._loaded: tuple[int, Any] | None = None
         self._frequencies = frequencies(release.model, self.device)
@@ -245,9 +244,8 @@ class Probe:
         return weights
 
     def _waits(self, index: int) -> bool:
-        """Whether every call that reads experts of a layer decodes them first, so that they can be read one by one."""
-        sites = [site for site in self.mapped.sites if site.layer == index and site.op == "experts"]
-        return self.device.type == "cpu" and all(site.decode for site in sites)
+        """Whether every call that reads experts of a layer asks for one after the other, so that they can be read one by one."""
+        return self.device.type == "cpu" and all(asks_one_by_one(one) for one in self.mapped.sites if (one.layer, one.op) == (index, "experts"))
 
     def _state(self, index: int, tokens: int) -> State:
         model = self.release.model

@@ -143,8 +143,11 @@ def chosen(
     for call in calls:
         form = "+".join(sorted({weights[name].format for name in call.weights if name in weights})) or "plain"
         bias = any(f"{name}{ending}" in biases for name in call.weights for ending in ("_bias", "_linear_bias"))
-        stored = stored_types(weights[name] for name in call.weights if name in weights)
-        options = {**call.options, "bias": bias and call.op == "linear", "stored": stored, "packed": packed}
+        read = [weights[name] for name in call.weights if name in weights]
+        turned = any(piece.cut and piece.cut.transpose for piece, _ in (located.pieces[0] for located in read))
+        options = {
+            **call.options, "bias": bias and call.op == "linear", "stored": stored_types(read), "packed": packed, "turned": turned,
+        }  # fmt: skip
         dtype = call.options.get("precision", rank.load.dtype)
         site = replace(call, place=place, dtype=dtype, format=form, sizes=rank.sizes(call, weights), options=options)
         op = ops().load(call.op) if call.op in ops().names() else None

@@ -50,7 +50,7 @@ def _image(task: Task) -> Iterator[Evidence]:
     try:
         sight = Sight(task.bench, task.plan.workload, draw(open_eye(task.bench.release), task.plan.workload.image_patches), task.ids)
     except (Day0Error, ModuleNotFoundError) as error:
-        yield _blind(str(error))
+        yield _blind(f"{error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error))
         return
     if sight.given is None:
         yield _blind(f"{type(sight.references[next(iter(sight.references))].model).__name__} is given images in another way")

@@ -8,6 +8,7 @@
 enum { E2M1, INT4, E4M3 };                              /* codes: two a byte, two a byte, one a byte */
 enum { E8M0, E4M3_SCALES, BFLOAT16, FLOAT16, FLOAT32 }; /* scales */
 enum { ROWS = 4, TOKENS = LANES / 4, STRETCH = 4096 };  /* at once; TOKENS as many as registers hold sums for */
+enum { AHEAD = 1024 };                                  /* bytes of a row that are asked for before they are needed */
 
 typedef struct {
     const uint8_t *codes;
@@ -91,19 +92,20 @@ typedef struct {
     vector sums[ROWS][TOKENS];
     const float *x; /* of the first token, at the block */
     int64_t width;
-    int whole; /* no code was NaN */
+    __m256i broken; /* not zero once a code was NaN */
 } state;
 
 /* One block of every row times every token. */
 static ALWAYS void block(state *s, int kind, int halves, int tokens) {
     for (int r = 0; r < ROWS; r++) {
-        pair w = kind == E4M3 ? eight_bits(s->codes[r], &s->whole) : four_bits(s->codes[r], s->table[r]);
+        pair w = kind == E4M3 ? eight_bits(s->codes[r], &s->broken) : four_bits(s->codes[r], s->table[r]);
         if (kind == E4M3 || halves) w.first *= s->scale[r], w.second *= s->scale[r];
         for (int t = 0; t < tokens; t++) {
             /* one token has two sums, so that additions do not wait for each other */
             s->sums[r][t] += w.first * load(s->x + t * s->width);
             s->sums[r][tokens == 1 ? 1 : t] += w.second * load(s->x + t * s->width + LANES);
         }
+        _mm_prefetch((const char *)s->codes[r] + AHEAD, _MM_HINT_T0);
         s->codes[r] += kind == E4M3 ? BLOCK : BLOCK / 2;
     }
     s->x += BLOCK;
@@ -113,7 +115,7 @@ static ALWAYS void block(state *s, int kind, int halves, int tokens) {
 static ALWAYS int multiply(const matrix *m, int kind, int64_t group, int tokens, int64_t row, const float *x, int64_t width, float (*y)[ROWS]) {
     float scales[ROWS][STRETCH / 16 + 2];
     int halves = 2 * group == BLOCK;
-    state s = {.x = x, .width = width, .whole = 1};
+    state s = {.x = x, .width = width};
     for (int r = 0; r < ROWS; r++) s.codes[r] = m->codes + (row + r < m->rows ? row + r : m->rows - 1) * m->code_stride;
     for (int64_t first = 0; first < m->columns; first += STRETCH) {
         int64_t end = first + STRETCH < m->columns ? first + STRETCH : m->columns, g = first / group, place = first;
@@ -127,7 +129,7 @@ static ALWAYS int multiply(const matrix *m, int kind, int64_t group, int tokens,
             stop = stop < end ? stop : end;
             for (int r = 0; r < ROWS; r++) {
                 float scale = scales[r][n];
-                s.scale[r] = halves ? two(scale, scales[r][n + 1]) : all(scale);
+                s.scale[r] = halves ? two(scale, scales[r][n + 1]) : all(kind == E4M3 ? 256 * scale : scale);
                 if (kind == E2M1) s.table[r] = scaled(e2m1, 0, halves ? 1 : scale);
                 if (kind == INT4) s.table[r] = scaled(counting, zero_of(m, row + r < m->rows ? row + r : row, g + n), scale);
             }
@@ -143,7 +145,7 @@ static ALWAYS int multiply(const matrix *m, int kind, int64_t group, int tokens,
     }
     for (int r = 0; r < ROWS; r++)
         for (int t = 0; t < tokens; t++) y[t][r] = sum(s.sums[r][t]) + (tokens == 1 ? sum(s.sums[r][1]) : 0);
-    return s.whole;
+    return _mm256_testz_si256(s.broken, s.broken);
 }
 
 static ALWAYS int of_group(const matrix *m, int kind, int tokens, int64_t row, const float *x, int64_t width, float (*y)[ROWS]) {
@@ -209,21 +211,22 @@ int product(const matrix *m, const float *x, int64_t tokens, float *y, int threa
 static void decode_row(const matrix *m, int64_t row, int64_t first, int64_t end, float *out) {
     float scales[STRETCH / 16 + 2];
     int64_t base = first / m->group, place = first;
-    int whole = is_regular(m), bytes = m->codes_kind == E4M3 ? BLOCK : BLOCK / 2;
-    if (whole) scales_of(m, row, base, (end - 1) / m->group - base + 1, scales);
-    for (; whole && place + BLOCK <= end; place += BLOCK) {
+    int regular = is_regular(m), bytes = m->codes_kind == E4M3 ? BLOCK : BLOCK / 2;
+    __m256i broken = _mm256_setzero_si256();
+    if (regular) scales_of(m, row, base, (end - 1) / m->group - base + 1, scales);
+    for (; regular && place + BLOCK <= end; place += BLOCK) {
         const uint8_t *codes = m->codes + row * m->code_stride + place / BLOCK * bytes;
         int64_t g = place / m->group;
         vector scale = 2 * m->group == BLOCK ? two(scales[g - base], scales[g - base + 1]) : all(scales[g - base]);
         if (m->codes_kind == E4M3) {
-            pair w = eight_bits(codes, &whole);
-            store(out + place - first, w.first * scale), store(out + place - first + LANES, w.second * scale);
+            pair w = eight_bits(codes, &broken);
+            store(out + place - first, w.first * scale * all(256)), store(out + place - first + LANES, w.second * scale * all(256));
         } else {
             pair w = four_bits(codes, m->codes_kind == E2M1 ? scaled(e2m1, 0, 1) : scaled(counting, zero_of(m, row, g), 1));
             interleave(w.first * scale, w.second * scale, out + place - first);
         }
     }
-    for (place = whole ? place : first; place < end; place++) out[place - first] = single(m, row, place);
+    for (place = _mm256_testz_si256(broken, broken) ? place : first; place < end; place++) out[place - first] = single(m, row, place);
 }
 
 /* Rows [first, first + count) as bfloat16 or float32, [count, columns]. */

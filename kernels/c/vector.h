@@ -17,6 +17,7 @@ static ALWAYS vector all(float value) { return _mm512_set1_ps(value); }
 static ALWAYS vector two(float low, float high) { return _mm512_mask_blend_ps(0xff00, all(low), all(high)); }
 static ALWAYS float sum(vector v) { return _mm512_reduce_add_ps(v); }
 static ALWAYS vector from_halves(__m256i halves) { return _mm512_cvtph_ps(halves); }
+static ALWAYS __m256i load_block(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static ALWAYS __m256i bytes_to_words(const uint8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)); }
 static ALWAYS sixteen scaled(const float *values, float zero, float scale) { return (load(values) - all(zero)) * all(scale); }
 static ALWAYS __m512i bytes_to_lanes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
@@ -54,6 +55,7 @@ static ALWAYS void store(float *p, vector v) { _mm256_storeu_ps(p, v); }
 static ALWAYS vector all(float value) { return _mm256_set1_ps(value); }
 static ALWAYS vector two(float low, float high) { return _mm256_blend_ps(all(low), all(high), 0xf0); }
 static ALWAYS vector from_halves(__m256i halves) { return _mm256_cvtph_ps(_mm256_castsi256_si128(halves)); }
+static ALWAYS __m256i load_block(const uint8_t *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p)); }
 static ALWAYS __m256i bytes_to_words(const uint8_t *p) { return _mm256_castsi128_si256(_mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)p))); }
 static ALWAYS __m256i bytes_to_lanes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
 static ALWAYS __m256i shifted(__m256i codes) { return _mm256_srli_epi32(codes, 4); }
@@ -95,16 +97,17 @@ static ALWAYS pair four_bits(const uint8_t *codes, sixteen table) {
     return (pair){look_up(bytes_to_lanes(codes), table), look_up(shifted(bytes_to_lanes(codes)), table)};
 }
 
-/* E4M3 by way of half precision, whose numbers of the same bits are 256 times smaller; clears `whole` where one is NaN. */
-static ALWAYS vector eight(const uint8_t *codes, int *whole) {
-    __m256i words = bytes_to_words(codes), ones = _mm256_set1_epi16(127);
-    __m256i broken = _mm256_cmpeq_epi16(_mm256_and_si256(words, ones), ones);
-    *whole &= _mm256_testz_si256(broken, broken);
-    return from_halves(_mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16((short)0xbf80))) * all(256);
+/* E4M3 by way of half precision, whose numbers of the same bits are 256 times smaller: so are these. */
+static ALWAYS vector eight(const uint8_t *codes) {
+    return from_halves(_mm256_and_si256(_mm256_slli_epi16(bytes_to_words(codes), 7), _mm256_set1_epi16((short)0xbf80)));
 }
 
-/* A block of codes, one a byte. */
-static ALWAYS pair eight_bits(const uint8_t *codes, int *whole) { return (pair){eight(codes, whole), eight(codes + LANES, whole)}; }
+/* A block of codes, one a byte, a 256th of their values; `broken` is not zero once one was NaN. */
+static ALWAYS pair eight_bits(const uint8_t *codes, __m256i *broken) {
+    __m256i bytes = _mm256_or_si256(load_block(codes), _mm256_set1_epi8(-128));
+    *broken = _mm256_or_si256(*broken, _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+    return (pair){eight(codes), eight(codes + LANES)};
+}
 
 /* exp of numbers that are at most 0: 2^n times a polynomial in the rest, within 2e-7; 0 from -87 down, NaN stays. */
 static ALWAYS vector exponential(vector x) {

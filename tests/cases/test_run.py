@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from day0.checkpoint.folder import Checkpoint
+from day0.engine.release import Release
 from day0.spec.registry import families
 from day0.spec.request import Request, Sampling
 from day0.spec.workload import Workload
@@ -101,3 +102,19 @@ def test_weights_beyond_memory_do_not_fit_before_anything_is_read() -> None:
     small = replace(processor(), card=replace(processor().card, memory=size // 2))
     plan = plan_memory(inspected(folder), small, Workload(context=64, batch=1))
     assert plan.verdict == "does not fit"
+
+
+def test_layers_of_four_and_of_eight_bits_in_one_model(tmp_path: Path) -> None:
+    """ds4 #341: one quantisation of a model streamed, another one aborted. The second layer here is of 4 bits, the others are of 8."""
+    eight, four, folder = checkpoint("qwen3_moe-fp8"), checkpoint("qwen3_moe-mxfp4"), tmp_path / "model"
+    folder.mkdir()
+    for file in eight.iterdir():
+        if "model" not in file.name:
+            os.symlink(file, folder / file.name)
+    kept = {name: tensor for name, tensor in read_shards(eight).items() if ".layers.1." not in name}
+    save_file(kept | {name: tensor for name, tensor in read_shards(four).items() if ".layers.1." in name}, folder / "model.safetensors")
+    kinds = {located.format for index in range(3) for located in Release.open(folder).layer(index).values()}
+    assert {"mxfp4", "fp8_block"} <= kinds
+    prompts = expected(eight).prompts[:2]
+    streamed, resident = (logits(start(folder, weights=weights), prompts) for weights in ("streamed", "resident"))
+    assert all(torch.equal(one, other) and torch.isfinite(one).all() for one, other in zip(streamed, resident, strict=True))

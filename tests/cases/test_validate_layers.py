@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("transformers")
 
 from day0.engine.bind import Function
+from day0.engine.release import Release
 from day0.spec.activation import Activation
 from tests.mutation.fault import call, model, stale
 from tests.validate.planted import part, validate
@@ -117,6 +118,25 @@ def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
     first = validate(monkeypatch, checkpoint("qwen3_next"), fault, only=["layers", "model"], dtype="float32").first_divergence
     assert first is not None and first.rung == "model" and "after the last layer" in first.line
+
+
+def test_one_that_is_in_the_weights_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llmmanorg #151, mlx-vlm #2041: a converter had folded the one in, and it was added again."""
+    call("rms_norm", lambda function: lambda x, weight, *rest: function(x, weight + 1, *rest))(monkeypatch)
+    first = validate(monkeypatch, checkpoint("llama"), layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.layer, first.operator, first.weights) == (1, "rms_norm", "mixer_norm")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 12])
+def test_a_window_is_the_same_however_a_prompt_is_read(count: int) -> None:
+    """mlxcel #405, #885, mistral.rs #2094: right below the window; beyond it a whole prompt, chunks and single tokens differed."""
+    from tests.engine.opened import expected, logits, resident
+
+    folder = checkpoint("mimo_v2_flash")
+    window = next(layer.mixer.window for layer in Release.open(folder).model.layers if layer.mixer.window)
+    right, engine = expected(folder).first(window + count), resident(folder)
+    for manner in ({}, {"chunk": 5}, {"decode_from": 1}):
+        assert right.deviation(logits(engine, right.prompts, **manner)) < 1e-5, manner
 
 
 @pytest.mark.parametrize("change", [-1, 1])

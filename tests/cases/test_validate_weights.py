@@ -1,5 +1,6 @@
 """Faults of stored numbers that were met in releases and engines: each is found on the lowest rung, with the change that explains it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,13 @@ def mantissa_cut(parts: Parts) -> Parts:
     return parts | {"scale": torch.exp2(torch.log2(parts["scale"].float()).floor())}
 
 
-@pytest.mark.parametrize("change", [rounded_up, mantissa_cut])
-def test_scales_made_powers_of_two_while_codes_stay(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
-    """vllm #38083, #22399; transformers #47030: finite, no warning, 12 points lower."""
+@pytest.mark.parametrize(("change", "low", "high"), [(rounded_up, 1.0, 2.0), (mantissa_cut, 0.5, 1.0)])
+def test_scales_made_powers_of_two_while_codes_stay(monkeypatch: pytest.MonkeyPatch, change: Any, low: float, high: float) -> None:
+    """vllm #38083, #22399; transformers #47030: finite, no warning, 12 points lower. The factors of the blocks are told."""
     first = found(monkeypatch, "deepseek_v3-fp8", decode("fp8_block", change))
     assert first is not None and (first.rung, first.code) == ("weights", "D0501")
+    factors = re.fullmatch(r"each block scaled by its own factor, (\S+) to (\S+)|scaled by (\S+)", first.pattern)
+    assert factors is not None and all(low <= float(factor) <= high for factor in factors.groups() if factor)
 
 
 def test_codes_made_anew_for_powers_of_two_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +67,18 @@ def test_which_nibble_is_first(monkeypatch: pytest.MonkeyPatch, name: str, form:
     """imp #567, #722: fluent nonsense from layer 0."""
     first = found(monkeypatch, name, decode(form, nibbles))
     assert first is not None and first.pattern == "pairs exchanged"
+
+
+@pytest.mark.parametrize(("name", "form"), [("qwen3_moe-awq", "awq"), ("qwen3_moe-gptq", "gptq")])
+def test_a_zero_point_that_is_one_off(monkeypatch: pytest.MonkeyPatch, name: str, form: str) -> None:
+    """AutoAWQ #275: zero, or zero and one; every value is off by one step of its group."""
+
+    def later(parts: Parts) -> Parts:
+        name = next(name for name in parts if name.startswith("zeros"))
+        return parts | {name: parts[name] ^ 0x11111111}
+
+    first = found(monkeypatch, name, decode(form, later))
+    assert first is not None and first.code == "D0501" and first.pattern.startswith(("each block shifted", "the same vector"))
 
 
 def test_fp8_read_as_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

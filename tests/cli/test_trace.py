@@ -69,7 +69,7 @@ def test_a_trace_is_bounded(day0: Day0, chain: Path) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1])
 def test_a_dump_with_the_stream_in_two_parts_and_a_capture_offset(day0: Day0, chain: Path, shift: int) -> None:
-    """Engines keep what a layer adds apart from the residual, and count what they capture from 0 or from 1."""
+    """nnsight #630, #337, TorchSpec #87: engines keep what a layer adds apart from the residual, and count what they capture from 0 or 1."""
     assert day0("trace", "--dtype", "float32", "--full", "--out", "ours").code == 0
     kept, dump = load_file("ours/trace.safetensors"), {}
     for layer in range(3):

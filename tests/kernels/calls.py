@@ -14,6 +14,7 @@ from day0.spec.lazy import torch
 from day0.spec.machine import Card, Machine
 from day0.spec.ops import Case, Impl, Op
 from day0.spec.registry import kernels, ops
+from tests.kernels import packed
 
 GAP = 8  # elements between rows that lie apart
 MOST = {"bfloat16": 12, "float16": 4, "float32": 4}  # cases of each type that are interpreted, unless all are asked for
@@ -59,8 +60,8 @@ def chosen(every: list[Case], most: int) -> list[Case]:
 def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, Case, dict[str, Any]]]:
     """What an implementation is interpreted on."""
     op, on = ops().get(impl.op), machine()
-    taken = [case for case in op.cases() if accepts(impl, op, arguments(op, case, dtype), dtype, on)]
-    for case in taken if every else chosen(taken, MOST[dtype]):
+    plain, beside = ([case for case in some if accepts(impl, op, arguments(op, case, dtype), dtype, on)] for some in (op.cases(), packed.cases(op)))
+    for case in [*(plain if every else chosen(plain, MOST[dtype])), *beside]:
         yield op, case, arguments(op, case, dtype)
 
 
@@ -85,7 +86,8 @@ def builds(file: str) -> Iterator[tuple[Impl, Build, Op, Case]]:
     impl = kernels().get(file)
     op = ops().get(impl.op)
     for build in importlib.import_module(f"day0.kernels.{file}").BUILDS:
-        yield impl, build, op, op.cases.at(**build.sizes)  # type: ignore[attr-defined]
+        case = op.cases.at(**build.sizes)  # type: ignore[attr-defined]
+        yield impl, build, op, case if build.format == "plain" else packed.case(op, case, build.format)
 
 
 def on_device(op: Op, case: Case, build: Build, device: Any) -> dict[str, Any]:

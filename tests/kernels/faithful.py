@@ -9,6 +9,7 @@ has had TRITON_INTERPRET=1 in its environment before Triton was imported.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,7 +161,8 @@ def install() -> None:
     plain, call = ReduceScanOpInterface.apply, GridExecutor.__call__
 
     def launch(self: Any, *args: Any, **kwargs: Any) -> None:
-        interpreter.interpreter_builder.spans = spans([*args, *kwargs.values()])
+        given = [*args, *kwargs.values()]
+        interpreter.interpreter_builder.spans = spans([*given, *chain.from_iterable(one for one in given if isinstance(one, tuple))])
         call(self, *args, **kwargs)
 
     def apply(self: Any, given: Any) -> Any:

@@ -38,14 +38,14 @@ def wrong_with(impl: Any, op: Any, made: dict[str, Any], given: dict[str, Any]) 
     """What is wrong with one call; None when nothing is. `given` holds what `made` holds, wherever it lies."""
     from triton.runtime.errors import InterpreterError
 
-    from day0.engine.arguments import widened
+    from day0.engine.arguments import unpacked, widened
     from day0.engine.gate import judge, mistyped
 
     try:
         found = results(impl.fn(**given))
     except InterpreterError as error:
         return str(error)
-    wrong = mistyped(op, found, results(op.reference(**made))) or judge(op, found, results(op.reference(**widened(made))))
+    wrong = mistyped(op, found, results(op.reference(**unpacked(made)))) or judge(op, found, results(op.reference(**widened(made))))
     return wrong or (None if same(given, made) else "an argument changed")
 
 
@@ -60,7 +60,7 @@ def same(given: dict[str, Any], made: dict[str, Any]) -> bool:
     from day0.engine.arguments import tensors
 
     pairs = ((one, other) for name in made for one, other in zip(tensors(given[name]), tensors(made[name]), strict=False))
-    return all(torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs)
+    return all(torch.equal(*(x.contiguous().flatten().view(torch.uint8) for x in pair)) for pair in pairs)
 
 
 def load(file: str) -> Any:

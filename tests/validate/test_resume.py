@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from day0.cli.app import main
 from day0.spec.progress import Progress
 from day0.stages import service
 from day0.stages.budget import Budget
+from day0.stages.journal import Journal
 from tests.validate.planted import part, validate
 from tests.zoo import checkpoint
 
@@ -117,64 +117,72 @@ def at(what: str, done: int) -> Progress:
     return hear
 
 
-def validate_all(folder: Path) -> None:
-    """`day0 validate --layer all` in a process that was forked with everything imported."""
+def validate_all(folder: Path, place: int | None = None, calls: int = 0) -> None:
+    """`day0 validate --layer all` in a process that was forked with everything imported.
+
+    With `place` it is killed from within, as by the system, so many calls of functions after it wrote that line of its journal. A run that
+    ends says how many lines there were.
+    """
     os.chdir(folder)
     torch.set_num_threads(1)
+    close = Journal.close
+
+    def closed(self: Journal) -> None:
+        (folder / "lines").write_text(str(measured(folder)))
+        close(self)
+
+    Journal.close = closed  # type: ignore[method-assign]
+    if place is not None:
+        keep = Journal._keep
+
+        def kept(self: Journal, key: str, value: Any) -> None:
+            keep(self, key, value)
+            if measured(folder) >= place:
+                left = iter(range(calls, 0, -1))
+                sys.setprofile(lambda *_: os.kill(os.getpid(), signal.SIGKILL) if next(left, 1) == 1 else None)
+
+        Journal._keep = kept  # type: ignore[method-assign]
     with open(os.devnull, "w") as nowhere:
         sys.stdout = sys.stderr = nowhere
         sys.exit(main(["validate", "--layer", "all"]))
 
 
-def measured(journal: Path) -> int:
-    """Whole lines that a run has written."""
-    try:
-        return journal.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
+def measured(folder: Path) -> int:
+    """Whole lines that are on record."""
+    return sum(file.read_bytes().count(b"\n") for file in folder.rglob("measured.jsonl"))
 
 
 def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each time the process is found alive, in the middle of what comes after another thing that it measured, on every rung."""
+    """On every rung, in the middle of what comes after another thing that was measured; also several times in a row, further on each time."""
     monkeypatch.chdir(tmp_path)
     for command in (["inspect", str(checkpoint("glm_moe_dsa-shared"))], ["plan-memory"], ["map-ops"]):
         assert main(command) == 0
-    (folder,) = {file.parent for file in tmp_path.rglob("map-ops.yaml")}
-    file, journal = folder / "validate-layer.yaml", folder / "validate-layer.partial" / "measured.jsonl"
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))  # what is imported before the fork is found there
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["transformers.models.glm_moe_dsa.modeling_glm_moe_dsa", __name__])
 
-    def run() -> Any:
-        process = processes.Process(target=validate_all, args=(tmp_path,))
+    def run(*death: int) -> int | None:
+        process = processes.Process(target=validate_all, args=(tmp_path, *death))
         process.start()
-        return process
+        process.join()
+        return process.exitcode
 
-    whole = run()
-    lines = 0
-    while whole.is_alive():
-        lines, _ = max(lines, measured(journal)), time.sleep(0.002)
-    assert whole.exitcode == 0 and lines > 40
-    right = timeless(yaml.safe_load(file.read_text()))
     draw = random.Random(0)
-    places = [*sorted(draw.sample(range(1, lines - 1), 8)), lines - 1, 1]
-    found = []
-    for round_ in (places[0:8:2], places[1:8:2], places[8:9], places[9:]):  # several deaths in a row, each further on
+    assert run() == 0
+    lines = int((tmp_path / "lines").read_text())
+    (file,) = tmp_path.rglob("validate-layer.yaml")
+    right = timeless(yaml.safe_load(file.read_text()))
+    assert lines > 40
+    drawn = sorted(draw.sample(range(2, lines - 1), 8))
+    found: list[tuple[int, int]] = []
+    for several in (drawn[0::2], drawn[1::2], [lines - 1], [1]):
         file.unlink()
-        for place in round_:
-            process = run()
-            while measured(journal) < place and process.is_alive():
-                time.sleep(0.0005)
-            time.sleep(draw.uniform(0, 0.02))
-            assert process.is_alive(), f"it ended before {place} of {lines} things were measured"
-            process.kill()
-            process.join()
-            assert process.exitcode == -signal.SIGKILL and not file.exists()
-            found.append(measured(journal))
-        last = run()
-        last.join()
-        assert last.exitcode == 0 and timeless(yaml.safe_load(file.read_text())) == right
-    assert len(found) == 10 and len(set(found)) >= 9 and max(found) <= lines
+        for place in several:
+            assert run(place, draw.randrange(1, 500)) == -signal.SIGKILL
+            assert not file.exists()
+            found.append((place, measured(tmp_path)))
+        assert run() == 0 and timeless(yaml.safe_load(file.read_text())) == right
+    assert len(found) == 10 and all(place <= there < place + 3 for place, there in found), found
 
 
 def test_a_budget_ends_it_in_time_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
