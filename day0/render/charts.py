@@ -10,6 +10,7 @@ from day0.spec.record import record
 
 ROW, BAR = 46, 14  # pixels from one bar to the next, and of a bar below its name
 PLOT, FOOT = 220, 28  # pixels of a plot, and of the axis below
+LINE, GAP = 14, 6  # pixels from one share to the next, and more between groups of them
 INSET = 4.0  # percent on the left and the right of a plot
 LEAST = 0.35  # percent of a part that is there but too small to be seen
 TICKS = 8  # layers that are named on an axis
@@ -34,6 +35,18 @@ class Stack:
     parts: Sequence[tuple[str, float, str]]  # (words, amount, class of the colour)
     whole: float  # amount of all the width; what the parts leave is empty
     edge: float | None = None  # amount at which a line is drawn
+
+
+@record
+class Share:
+    """A share that was estimated, with its interval."""
+
+    name: str  # for the legend
+    look: str  # class of its colour
+    low: float  # 0 to 1
+    value: float  # likewise
+    high: float  # likewise
+    said: str  # in words
 
 
 @record
@@ -70,6 +83,20 @@ def stacks(rows: Sequence[Stack], description: str) -> Markup:
             at = 100 * row.edge / row.whole
             marks.append(line(at, top + 16, at, top + 48, "edge"))
     return chart(len(rows) * (ROW + 8) - 8, description, marks)
+
+
+def shares(rows: Sequence[tuple[str, Sequence[Share]]], description: str) -> Markup:
+    """Shares between nothing and all, those of one name together: a dot each, on the line of its interval."""
+    marks, top = [], 0.0
+    for name, found in rows:
+        marks.append(text(0, top + 14, name, "name"))
+        for place, one in enumerate(found, 2):
+            y, at = top + place * LINE, [100 * min(1.0, max(0.0, share)) for share in (one.low, one.value, one.high)]
+            marks += [line(0, y, 100, y, "grid"), line(at[0], y, at[2], y, f"course {one.look}")]
+            marks.append(dot(at[1], y, f"mark {one.look}", f"{name}, {one.name}: {one.said}"))
+        top += (len(found) + 2) * LINE + GAP
+    marks += [text(at, top + 4, f"{at} %", "tick", anchor) for at, anchor in ((0, "start"), (50, "middle"), (100, "end"))]
+    return chart(top + 8, description, marks)
 
 
 def lines(series: Sequence[Series], last: int, description: str) -> Markup:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from day0.render.bars import alike
-from day0.render.charts import Bar, Series, Stack, bars, lines, stacks
+from day0.render.charts import Bar, Series, Share, Stack, bars, lines, shares, stacks
 from day0.render.numbers import seconds, size
 from day0.spec.record import record
 from day0.spec.reports.map_ops import MapOpsReport, SiteRow
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.reports.run import RunReport
 from day0.spec.reports.serve import ServeReport
+from day0.spec.reports.suite import SuiteScore, by_kind
 from day0.spec.reports.validate import DepthRow, LayerRow
 from day0.stages.conclusion import MADE
 
@@ -24,6 +25,7 @@ STATUSES = {
     "host fallback": "a7", "refused": "bad", "missing": "bad",
 }  # fmt: skip
 ORDER = list(STATUSES)  # from what was made for the machine to what nobody runs
+SCORERS = ("a1", "a6", "a2", "a7", "a3")  # looks of those that answered a suite, in order
 NAMED = 10  # operators that have a bar of their own
 
 
@@ -145,3 +147,22 @@ def latency(run: RunReport, served: ServeReport | None) -> Markup:
         named.append(("First token over HTTP, median", served.first_token.p50, "a1"))
     rows = [Bar(name=name, value=value, said=seconds(value), look=look) for name, value, look in named if value is not None]
     return bars(rows, "Latency. " + "; ".join(f"{row.name}: {row.said}" for row in rows))
+
+
+def scorers(scores: Sequence[SuiteScore]) -> list[tuple[SuiteScore, str]]:
+    """Each with the class of its colour."""
+    return [(score, SCORERS[place % len(SCORERS)]) for place, score in enumerate(scores)]
+
+
+def accuracy(scores: Sequence[SuiteScore]) -> Markup:
+    """Share of right answers of each kind, by each that was asked."""
+    looks = [(score.by, look) for score, look in scorers(scores)]
+    rows = [
+        (kind, [
+            Share(name=by, look=look, low=task.low, value=task.accuracy, high=task.high, said=f"{task.right} of {task.questions}")
+            for (by, look), task in zip(looks, tasks, strict=True) if task
+        ])
+        for kind, tasks in by_kind(scores).items()
+    ]  # fmt: skip
+    words = "; ".join(f"{kind}: {', '.join(f'{one.said} by {one.name}' for one in found)}" for kind, found in rows)
+    return shares(rows, f"Right answers. {words}")

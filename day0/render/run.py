@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from day0.render.numbers import seconds, size
 from day0.render.table import facts, stack, table, verdict
 from day0.spec.reports.run import RunReport
-from day0.spec.reports.suite import SuiteScore
+from day0.spec.reports.suite import SuiteScore, by_kind
 from day0.spec.request import Output
 
 SHOWN = 8  # operators in the table
@@ -86,10 +86,8 @@ def metrics(report: RunReport) -> RenderableType:
 
 def suites(scores: Sequence[SuiteScore]) -> RenderableType:
     """Right answers of each kind, by each that was asked."""
-    kinds = dict.fromkeys(task.kind for score in scores for task in score.tasks)
     shown = table("right answers", *(score.by for score in scores), right=tuple(score.by for score in scores))
-    for kind in kinds:
-        found = [next((task for task in score.tasks if task.kind == kind), None) for score in scores]
+    for kind, found in by_kind(scores).items():
         shown.add_row(kind, *(f"{task.right} of {task.questions} ({task.low:.2f}–{task.high:.2f})" if task else "" for task in found))
     return shown
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
 from day0.spec.record import record
+from day0.spec.reports.base import Provenance, file_input
 from day0.spec.reports.run import RunReport, SamplingRow
 from day0.spec.reports.suite import SuiteScore
 from day0.spec.request import Sampling
@@ -57,6 +58,7 @@ def run(
         memory=memory,
         operators=operators,
         suites=suites,
+        provenance=Provenance(inputs=[file_input(examination.file)] if examination else []),
     )
 
 

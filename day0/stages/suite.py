@@ -53,7 +53,7 @@ def examine(opened: Opened, file: Path, suite: Suite, progress: Progress = silen
     asked = [question for question in suite.questions if opening.eye is not None or not question.images]
     meter, said = Meter(opened), list[str]()
     for first in range(0, len(asked), AT_ONCE):
-        prompts = [_prompt(reader, file, question) for question in asked[first : first + AT_ONCE]]
+        prompts = [read_prompt(reader, file, question) for question in asked[first : first + AT_ONCE]]
         said += [found.text.strip() for found in answer(opened, prompts, Sampling(), (), lambda _place, _output: None, meter)]
         progress(f"asking {opening.executor}", len(said), len(asked))
     left_out = len(suite.questions) - len(asked)
@@ -80,7 +80,8 @@ def task(kind: str, right: int, count: int) -> TaskScore:
     return TaskScore(kind=kind, questions=count, right=right, accuracy=round(share, 4), low=round(low, 4), high=round(high, 4))
 
 
-def _prompt(reader: Reader, file: Path, question: Question) -> Prompt:
+def read_prompt(reader: Reader, file: Path, question: Question) -> Prompt:
+    """A question as it is asked, with its images."""
     images, folder = [], file.parent.resolve()
     for name in question.images:
         image = (folder / name).resolve()

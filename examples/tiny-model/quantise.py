@@ -15,7 +15,7 @@ import re
 import shutil
 from pathlib import Path
 
-from accuracy import measure, show
+from accuracy import lost, measure, show
 from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.quantization import QuantizationConfig, QuantizationScheme, preset_name_to_scheme
 from compressed_tensors.quantization.utils import calculate_qparams
@@ -102,7 +102,9 @@ def main() -> None:
     quantise(wanted.source, wanted.target)
     if wanted.suite:
         before = list(measure(wanted.source, wanted.suite, "original"))
-        show([*before, *measure(wanted.target, wanted.suite, "packed")])
+        after = list(measure(wanted.target, wanted.suite, "packed"))
+        show([*before, *after])
+        print("accuracy lost, points: " + ", ".join(f"{kind} {100 * points:.1f}" for kind, points in lost(before, after).items()))
         publish(wanted.suite, wanted.target, [score.model_dump(mode="json", exclude_defaults=True) for score in before])
 
 

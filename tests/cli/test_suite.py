@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from day0.spec.errors import Day0Error
+from day0.spec.reports.run import RunReport
 from day0.spec.suite import FILE
+from day0.stages.chain import Chain
 from day0.stages.suite import task
 from tests.cli.conftest import Done
 
@@ -35,6 +38,18 @@ def test_run_counts_right_answers(day0: Day0, mapped: Path, tmp_path: Path) -> N
         assert {row["kind"]: (row["right"], row["questions"]) for row in score["tasks"]} == {"facts": (1, 2), "sums": (1, 1)}
         assert score["left_out"] == 1 and score["seconds"] > 0
         assert score["wrong"] == [{"kind": WRONG[0], "prompt": WRONG[1], "expected": WRONG[2], "said": "The capital of Italy is Rome."}]
+
+
+def test_a_run_holds_as_long_as_its_suite(day0: Day0, mapped: Path, model: Path, tmp_path: Path) -> None:
+    """The suite is an input like others, wherever it lies: not a file of another model, and its change makes the run stale."""
+    file = write(tmp_path)
+    assert day0("run", "--suite", file).code == 0
+    chain = Chain.of(tmp_path / "reports", model)
+    report = chain.read(RunReport)
+    assert [Path(entry.path).name for entry in report.provenance.inputs].count(FILE) == 1
+    file.write_text(file.read_text() + " ")
+    with pytest.raises(Day0Error, match=f"stale: {file} has changed"):
+        Chain.of(tmp_path / "reports", model).read(RunReport)
 
 
 def test_a_suite_goes_with_prompts(day0: Day0, mapped: Path, tmp_path: Path) -> None:

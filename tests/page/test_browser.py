@@ -7,6 +7,7 @@ import pytest
 
 from day0.render.bars import alike
 from day0.render.figures import errors
+from day0.spec.reports.suite import by_kind
 from day0.stages.conclusion import Reports
 from tests.page.browser import Browser
 from tests.page.conftest import PAGES
@@ -84,7 +85,25 @@ def test_charts_are_drawn(chrome: Browser, pages: dict[str, Path], whole: Report
     series = [*errors(whole.validated.layer_errors), *errors(whole.validated.depths)]
     assert chrome.run(drawn, "#numbers svg circle") == sum(point > 0 for one in series for point in one.points.values()) > 0
     assert chrome.run(drawn, "#speed svg rect.mark") == 4
+    assert chrome.run(drawn, "#answers svg circle") == sum(len(score.tasks) for score in whole.run.suites) == 5
     assert chrome.run("return [...document.querySelectorAll('svg')].every(n => n.getBoundingClientRect().width > 600)")
+
+
+def test_accuracies_lie_where_they_are(chrome: Browser, pages: dict[str, Path], whole: Reports) -> None:
+    """Each dot between nothing on the left and all on the right, on the line of its interval; colours are those of the legend."""
+    assert whole.run
+    chrome.open(url(pages["whole"]))
+    edges = """const all = document.querySelector('#answers svg').getBoundingClientRect(), at = x => (x - all.left) / all.width;
+      return [...document.querySelectorAll(arguments[0])].map(n => n.getBoundingClientRect()).map(b => [at(b.left), at(b.right)])"""
+    dots = [(left + right) / 2 for left, right in chrome.run(edges, "#answers svg .mark")]
+    ends = chrome.run(edges, "#answers svg .course")
+    scored = [task for tasks in by_kind(whole.run.suites).values() for task in tasks if task]
+    assert dots == pytest.approx([task.accuracy for task in scored], abs=0.002)
+    assert [end for pair in ends for end in pair] == pytest.approx([end for task in scored for end in (task.low, task.high)], abs=0.002)
+    colours = "return [...document.querySelectorAll(arguments[0])].map(n => getComputedStyle(n)[arguments[1]])"
+    legend = chrome.run(colours, "#answers .legend i", "backgroundColor")
+    assert len(set(legend)) == 3
+    assert chrome.run(colours, "#answers svg .mark", "fill") == [legend[n] for n in (0, 1, 2, 0, 1)]
 
 
 @pytest.mark.parametrize("name", ["whole", "damaged"])

@@ -18,6 +18,7 @@ from day0.spec.errors import Day0Error
 from day0.spec.finding import Status
 from day0.spec.reports.base import FindingRow
 from day0.spec.reports.validate import Divergence
+from day0.spec.suite import FILE
 from day0.stages.chain import Chain
 from day0.stages.conclusion import Reports, conclude, gather
 from tests.page.conftest import PAGES, command
@@ -133,6 +134,21 @@ def test_figures_of_the_reports_are_on_the_page(pages: dict[str, Path], whole: R
     assert all(entry.sha256 in parsed.words for report in whole.stages.values() if report for entry in report.provenance.inputs)
     assert f"{whole.run.times.first_token * 1e3:.3g} ms" in parsed.words
     assert f"All {len(whole.validated.layer_errors)} comparisons" in parsed.words
+
+
+def test_right_answers_are_on_the_page(root: Path, pages: dict[str, Path], whole: Reports) -> None:
+    """Ours beside those of transformers and of others; what was wrong and left out; and the file of the questions."""
+    assert whole.run
+    words = Parsed(pages["whole"].read_text(encoding="utf-8")).words
+    assert all(score.by in words for score in whole.run.suites) and len(whole.run.suites) == 3
+    assert "1 of 2 0.09–0.91" in words and "99 of 100 0.95–1.00" in words
+    assert "Rome it is." in words and "The capital of Italy is Rome." in words
+    assert "Left out, since the plan takes no images: 1." in words
+    asked = root.parent / "whole" / FILE
+    entry = next(entry for entry in whole.run.provenance.inputs if entry.path == str(asked))
+    assert entry.sha256 == whole.run.suites[0].sha256 and str(asked) in words
+    bare = dataclasses.replace(whole, run=whole.run.model_copy(update={"suites": []}))
+    assert "Right answers" not in Parsed(page(bare)).words
 
 
 def test_the_same_reports_give_the_same_page(root: Path, pages: dict[str, Path]) -> None:

@@ -98,11 +98,11 @@ def test_captions_are_those_of_transformers() -> None:
 
 
 def test_captions_name_what_was_drawn() -> None:
-    """Captions are the model's weak side (its authors count 0.42 with two shapes); most single shapes are named in colour and kind."""
+    """Single shapes on grey, in colour and kind; the model's card counts more of them."""
     answers, right = run(engine(), *(request for _, request in seen())), 0
     for seed, (_, request) in enumerate(seen()):
         _, colour, shape = drawn(seed)
         text = Tokenizer.open(FOLDER).decode(answers[request.id].tokens)
         assert "a " in text.lower() and text.endswith(".")
         right += colour in text and shape in text
-    assert right >= 3
+    assert right >= 5

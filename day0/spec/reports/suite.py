@@ -1,5 +1,7 @@
 """How often a model was right."""
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from day0.spec.reports.base import Strict
@@ -35,3 +37,9 @@ class SuiteScore(Strict):
     left_out: int = Field(default=0, description="questions with images that were not asked, since the plan takes none")
     wrong: list[Wrong] = Field(default_factory=list, description="the first wrong answers of each kind")
     seconds: float | None = Field(default=None, description="that all answers took, seconds; null where nobody measured it")
+
+
+def by_kind(scores: Sequence[SuiteScore]) -> dict[str, list[TaskScore | None]]:
+    """Kind of question → what each scored on it, None where it was not asked."""
+    kinds = dict.fromkeys(task.kind for score in scores for task in score.tasks)
+    return {kind: [next((task for task in score.tasks if task.kind == kind), None) for score in scores] for kind in kinds}
