@@ -12,16 +12,18 @@ import datetime
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from day0.engine.arguments import mapped, phases, site, widened
+from day0.engine.arguments import mapped, phases, site, unpacked, widened
 from day0.engine.gate import judge, mistyped
 from day0.spec.lazy import torch_dtype
 from day0.spec.machine import Card, Machine
 from day0.spec.ops import Case, Impl, Op
+from day0.spec.packed import Packed
 from day0.spec.tuning import architecture
 from tests.kernels import interpret
 from tests.kernels.calls import FILES, arguments, builds, interpreted
@@ -125,13 +127,20 @@ def measure(file: str, watch: Stopwatch, best: Roofline, until: float, dry: bool
             continue
         cost = op.cost(site(op, made, dtype, phase))
         seconds = watch(lambda made=made, impl=impl: impl.fn(**made))
-        yield Row(file, name, dtype, RIGHT, seconds, best.seconds(cost.flops, cost.bytes, dtype) / seconds)
+        yield Row(file, name, dtype, RIGHT, seconds, best.seconds(cost.flops, cost.bytes * at_rest(made), dtype) / seconds)
+
+
+def at_rest(made: dict[str, Any]) -> float:
+    """Bytes of the weights, as a part of what they would be in 16 bits; they are nearly all that calls of few tokens read."""
+    weights = [value for value in made.values() if isinstance(value, Packed)]
+    stored = sum(part.nbytes for weight in weights for part in weight.parts.values())
+    return stored / sum(2 * prod(weight.shape) for weight in weights) if weights else 1.0
 
 
 def compared(impl: Impl, op: Op, made: dict[str, Any]) -> str | None:
     """What is wrong with the result of a call; the reference computes in float64 on the same device."""
     found = results(impl.fn(**made))
-    return mistyped(op, found, results(op.reference(**made))) or judge(op, found, results(op.reference(**widened(made))))
+    return mistyped(op, found, results(op.reference(**unpacked(made)))) or judge(op, found, results(op.reference(**widened(made))))
 
 
 def page(rows: list[Row], best: Roofline, device: torch.device, dry: bool) -> Iterator[str]:

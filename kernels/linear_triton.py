@@ -15,7 +15,8 @@ from day0.spec.ops import Impl, Site
 
 
 def launch(x_TI: Any, weight_OI: Any, bias_O: Any = None) -> Any:
-    members, biases = several(weight_OI), several(bias_O)
+    members = several(weight_OI)
+    biases = several(bias_O) if bias_O is not None else (None,) * len(members)
     x_TI = x_TI if x_TI.stride(-1) == 1 else x_TI.contiguous()
     y_TO = torch.empty(x_TI.shape[0], sum(one.shape[0] for one in members), dtype=x_TI.dtype, device=x_TI.device)
     start = 0

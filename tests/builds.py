@@ -3,7 +3,7 @@
     python -m tests.builds docs/kernels.md templates/triton_builds.yaml [FILE ...]
 
 writes the page that people read and the table that `day0 map-ops` takes as evidence; with names of files in kernels/, these alone are
-compiled anew. About half a second a kernel and target.
+compiled anew, unless the table is of another version of Triton. About half a second a kernel and target.
 """
 
 import multiprocessing
@@ -23,12 +23,12 @@ HEAD = "# Written by `python -m tests.builds`: kernels compiled ahead of time, w
 Table = dict[str, list[dict[str, Any]]]  # file of kernels → rows
 
 
-def rows(file: str) -> list[dict[str, Any]]:
+def rows(file: str, targets: tuple[str, ...] = TARGETS, most: int | None = None) -> list[dict[str, Any]]:
     """Of one file, as they are written."""
     return [
         {"build": row.build.name, "kernel": row.kernel, "dtype": row.build.dtype, "format": row.build.format,
          "targets": {arch: plain(one) for arch, one in row.targets.items()}}
-        for row in aot.compiled(file)
+        for row in aot.compiled(file, targets, most)
     ]  # fmt: skip
 
 
@@ -82,9 +82,11 @@ def cell(one: dict[str, Any] | str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    out, data, chosen = Path(arguments[0]), Path(arguments[1]), arguments[2:] or calls.FILES
-    before: Table = yaml.safe_load(data.read_text(encoding="utf-8"))["kernels"] if data.is_file() else {}
-    table = {file: found for file, found in before.items() if file in calls.FILES}
+    out, data = Path(arguments[0]), Path(arguments[1])
+    known = yaml.safe_load(data.read_text(encoding="utf-8")) if data.is_file() else {}
+    same = known.get("triton") == version("triton")
+    chosen = arguments[2:] if same and arguments[2:] else calls.FILES
+    table: Table = {file: found for file, found in known["kernels"].items() if file in calls.FILES} if same else {}
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), initializer=aot.start) as pool:
         for file, found in zip(chosen, pool.map(rows, chosen), strict=True):
             table[file] = found

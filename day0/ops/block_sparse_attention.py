@@ -40,13 +40,15 @@ def chosen(numbers_K: "torch.Tensor", count: int) -> "torch.Tensor":
     return found.scatter(-1, numbers_K.masked_fill(none, count), True)[..., :count]
 
 
-def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], N: int, V: int, K: int, scattered: bool) -> dict[str, Any]:
+def make(
+    draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, N: int, Q: int, V: int, K: int, block: int, scattered: bool
+) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
-    T, Q, block = sum(queries), 40, 5
+    T = sum(queries)
     others_TNK = torch.randint(-1, segment.longest // block + 1, (T, N, K), generator=draw.generator)
     others_TNK[..., 0] = segment.positions_T[:, None] // block
     return {
-        "q_THQ": draw.normal(T, 6, Q), "k_pages": draw.normal(pages, 16, N, Q), "v_pages": draw.normal(pages, 16, N, V),
+        "q_THQ": draw.normal(T, H, Q), "k_pages": draw.normal(pages, 16, N, Q), "v_pages": draw.normal(pages, 16, N, V),
         "segment": segment, "chosen_TNK": others_TNK, "block": block, "scale": Q**-0.5,
     }  # fmt: skip
 
@@ -62,7 +64,7 @@ OP = Op(
     budget=Budget(rounds=2, accumulations=64, special=8), cost=cost,
     instead="paged_attention gives the same while a sequence holds no more than {K} blocks of tokens",
     cases=cases(
-        make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), N=(1, 3), V=(40, 24), K=(1, 4),
-        scattered=(False, True),
+        make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), H=(6,), N=(1, 3), Q=(40,), V=(40, 24),
+        K=(1, 4), block=(5,), scattered=(False, True),
     ),
 )  # fmt: skip

@@ -43,10 +43,12 @@ def block_scores(q_THQ: "torch.Tensor", keys_SQ: "torch.Tensor", positions_T: "t
     return functional.pad(scores_THS, (0, -len(keys_SQ) % block), value=float("-inf")).unflatten(-1, (-1, block)).amax(-1)
 
 
-def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, Q: int, K: int, scattered: bool) -> dict[str, Any]:
+def make(
+    draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, Q: int, K: int, block: int, scattered: bool
+) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
     arguments = {"q_THQ": draw.normal(sum(queries), H, Q), "pages": draw.normal(pages, 16, Q), "segment": segment}
-    return arguments | {"block": 5, "top_k": K, "local": 1 if K == 3 else 2}
+    return arguments | {"block": block, "top_k": K, "local": 1 if K == 3 else 2}
 
 
 def cost(site: Site) -> Cost:
@@ -59,6 +61,6 @@ OP = Op(
     budget=Budget(exact=True), cost=cost,
     cases=cases(
         make, queries=((1,), (1, 1, 1), (7, 1, 40)), before=((0, 0, 0), (63, 0, 130)), H=(1, 4), Q=(24, 64), K=(3, 20),
-        scattered=(False, True),
+        block=(5,), scattered=(False, True),
     ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ def index_select(scores_TS: "torch.Tensor", top_k: int) -> "torch.Tensor":
 
 
 def make(draw: Draw, T: int, S: int, K: int, ties: bool) -> dict[str, Any]:
-    scores_TS = draw.normal(T, S, dtype=torch.float32)
+    scores_TS = torch.randn(T, S, generator=draw.generator)
     if ties:
         scores_TS = (scores_TS * 2).round().relu()
     seen_T = draw.integers(S, T)

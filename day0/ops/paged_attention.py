@@ -44,10 +44,10 @@ def visible(positions_T: "torch.Tensor", positions_S: "torch.Tensor", window: in
 
 
 def make(
-    draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, N: int, V: int, scattered: bool, kind: str, sinks: bool
+    draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, N: int, Q: int, V: int, scattered: bool, kind: str, sinks: bool
 ) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
-    Q, size, window = 40, 16, None
+    size, window = 16, None
     if kind != "all":
         window = 20
         pages, size = len(queries), window - 1 + max(queries)
@@ -84,7 +84,7 @@ OP = Op(
     name="paged_attention", reference=paged_attention, outputs={"o": "THV"}, layer="fused", cost=cost,
     inputs={"q": "THQ", "k_pages": "PSNQ", "v_pages": "PSNV", "sinks": "H"}, budget=Budget(rounds=2, accumulations=64, special=8),
     cases=cases(
-        make, queries=((1,), (1, 1, 1), (7, 1, 40), (9, 9, 9)), before=((0, 0, 0), (63, 0, 130)), H=(6,), N=(1, 3), V=(40, 24),
+        make, queries=((1,), (1, 1, 1), (7, 1, 40), (9, 9, 9)), before=((0, 0, 0), (63, 0, 130)), H=(6,), N=(1, 3), Q=(40,), V=(40, 24),
         scattered=(False, True), kind=("all", "window", "chunk"), sinks=(False, True),
     ),
 )  # fmt: skip

@@ -38,7 +38,7 @@ def make(
 ) -> dict[str, Any]:
     segment, pages = scatter(draw, queries, before, scattered)
     T = sum(queries)
-    scores_TS = draw.normal(T, segment.longest, dtype=torch.float32)
+    scores_TS = torch.randn(T, segment.longest, generator=draw.generator)
     later_TS = torch.arange(segment.longest) > segment.positions_T[:, None]
     return {
         "q_THC": draw.normal(T, H, C), "q_THR": draw.normal(T, H, R), "pages": draw.normal(pages, 16, C + R), "segment": segment,

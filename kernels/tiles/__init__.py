@@ -1,1 +1,1 @@
-"""What Triton kernels that read packed weights share: tiles of a weight, decoded on the way to a matrix product."""
+"""What Triton kernels share: pieces of a kernel, and what its launch works out beforehand."""

@@ -20,7 +20,8 @@ class Matrix:
 
     form: str  #: how codes lie: FORM of `tile`
     tensors: tuple[Any, ...]  #: data, scale, zeros, groups, whole; None where there is none
-    lie: tuple[int, ...]  #: elements to the next expert, output and input of data; expert, output and group of scale, and of zeros; expert of whole
+    lie: tuple[int, ...]  #: elements to the next expert, output and input of data; expert, output and group of scale, and of zeros;
+    #: expert of whole, and of groups where there are any
     shape: tuple[int, ...]  #: outputs, inputs; of a bank, experts before them
     kind: str = ""  #: type of scales that are no floating-point numbers: "e8m0", "e4m3"
     rows: int = 1  #: outputs that share a scale
@@ -67,7 +68,7 @@ def matrix(weight: Any) -> Matrix:
     parts = {name: part.view(torch.uint8) if part.element_size() == 1 else part for name, part in weight.parts.items()}
     if weight.turned:
         assert weight.format in TURNABLE
-        parts = {name: part.transpose(-1, -2) if part.dim() > 1 else part for name, part in parts.items()}
+        parts = exchanged(parts)
     lie = {"shape": tuple(weight.shape), "bank": weight.bank}
     rows, group = weight.block or (1, WHOLE_ROW)
     rows, group = (group, rows) if weight.turned else (rows, group)
@@ -88,17 +89,23 @@ def matrix(weight: Any) -> Matrix:
             parts["data"] = parts["data"].view(torch.uint8)
             return _matrix("int4", parts, **lie, group=group)
     zeros = "zeros_less_one" if "zeros_less_one" in parts else "zeros"
-    parts = {name: part.transpose(-1, -2) if part.dim() > 1 else part for name, part in parts.items()}
+    parts = exchanged(parts)
     parts["zeros"] = parts[zeros]
     return _matrix(weight.format, parts, **lie, group=group, less=int(zeros == "zeros_less_one"))
 
 
+def exchanged(parts: dict[str, Any]) -> dict[str, Any]:
+    """The last two axes of what has a place for each output and input."""
+    return {name: part.transpose(-1, -2) if part.dim() > 1 and name != "group_of" else part for name, part in parts.items()}
+
+
 def _matrix(form: str, parts: dict[str, Any], shape: tuple[int, ...], bank: bool, **meaning: Any) -> Matrix:
     tensors = tuple(parts.get(name) for name in ("data", "scale", "zeros", "group_of", "whole"))
-    data, scale, zeros, _, whole = (steps(one, shape[0] if bank else None) for one in tensors)
+    data, scale, zeros, groups, whole = (steps(one, shape[0] if bank else None) for one in tensors)
+    own = () if tensors[3] is None else groups[:1]
     if not scale[2]:
         meaning["group"] = WHOLE_ROW
-    return Matrix(form=form, tensors=tensors, lie=(*data, *scale, *zeros, whole[0]), shape=shape, **meaning)
+    return Matrix(form=form, tensors=tensors, lie=(*data, *scale, *zeros, whole[0], *own), shape=shape, **meaning)
 
 
 def steps(part: Any, experts: int | None) -> tuple[int, int, int]:

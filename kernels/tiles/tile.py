@@ -54,6 +54,8 @@ def of_expert(weight, lie, e):
         zeros += e * lie[6]
     if whole is not None:
         whole += e * lie[9]
+    if groups is not None:
+        groups += e * lie[10]
     return data + e * lie[0], scale, zeros, groups, whole
 
 

@@ -8,6 +8,7 @@ has had TRITON_INTERPRET=1 in its environment before Triton was imported.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -152,7 +153,10 @@ def promoted(value: Any) -> Any:
 def install() -> None:
     """For the rest of this process."""
     assert "JIT" not in type(tl.sum).__name__, "TRITON_INTERPRET=1 must be set before Triton is imported"
-    interpreter.interpreter_builder.__class__ = Faithful
+    builder = interpreter.interpreter_builder
+    builder.__class__ = Faithful
+    precisions = (*builder.options.allowed_dot_input_precisions, "bf16x3", "bf16x6")  # which compiled kernels have on every target
+    builder.options = replace(builder.options, allowed_dot_input_precisions=precisions)
     interpreter._mxfp_value_handle_to_float32 = lambda h: interpreter._e2m1_to_f32(h.data) if h.dtype == tl.uint8 else wide(h)
     plain, call = ReduceScanOpInterface.apply, GridExecutor.__call__
 

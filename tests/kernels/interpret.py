@@ -54,12 +54,12 @@ def results(value: Any) -> tuple[Any, ...]:
 
 
 def same(given: dict[str, Any], made: dict[str, Any]) -> bool:
-    """Whether every tensor still holds what it was given."""
+    """Whether every tensor still holds what it was given; what a segment has worked out since then comes after those."""
     import torch
 
     from day0.engine.arguments import tensors
 
-    pairs = ((one, other) for name in made for one, other in zip(tensors(given[name]), tensors(made[name]), strict=True))
+    pairs = ((one, other) for name in made for one, other in zip(tensors(given[name]), tensors(made[name]), strict=False))
     return all(torch.equal(*(x.contiguous().flatten().view(torch.uint8) for x in pair)) for pair in pairs)
 
 

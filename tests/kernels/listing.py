@@ -44,8 +44,9 @@ def products(ttir: str) -> set[str]:
         if match := SCALED.search(line):
             found.add(max(map(_width, match.groups())))
         elif match := DOT.search(line):
-            precise = "inputPrecision = tf32" not in line
-            found.add({"f32": "fp32" if precise else "tf32", "i8": "int8", "f64": "fp64"}.get(match[1]) or _width(match[1])[1])
+            split = re.search(r"inputPrecision = (\w+)", line)
+            single = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "16-bit", "bf16x6": "16-bit"}.get(split[1] if split else "", "fp32")
+            found.add({"f32": single, "i8": "int8", "f64": "fp64"}.get(match[1]) or _width(match[1])[1])
     return {each[1] if isinstance(each, tuple) else each for each in found}
 
 

@@ -45,14 +45,14 @@ def wrong(name: str, made: dict[str, Any]) -> str | None:
 
 
 def test_several_weights_with_one_input(interpreter: ProcessPoolExecutor) -> None:
-    assert interpreter.submit(grouped).result() == [None, None]
+    assert interpreter.submit(grouped).result() == [None, None, None]
 
 
 def grouped() -> list[str | None]:
-    """With a bias each, and with one bias for all."""
+    """With a bias each, with one bias for all, and with none."""
     made = ops().get("linear").cases.at(T=3, O=(48, 8, 16), I=64, bias=True).make("bfloat16")
     made["weight_OI"] = Group.of(tuple(packed.packed("fp8", one) for one in made["weight_OI"]))
-    return [wrong("linear", made), wrong("linear", made | {"bias_O": torch.cat(made["bias_O"])})]
+    return [wrong("linear", made | {"bias_O": bias}) for bias in (made["bias_O"], torch.cat(made["bias_O"]), None)]
 
 
 @pytest.mark.parametrize("form", ["fp8", "fp8_block", "mxfp8"])

@@ -38,7 +38,7 @@ def validate(
     monkeypatch: pytest.MonkeyPatch, folder: Path, fault: Fault | None = None, vision: bool | None = None, **wanted: Any
 ) -> ValidateReport:  # fmt: skip
     """The report; `fault` changes the release as our engine reads it, the reference reads the folder as it is."""
-    before = reports(folder, vision=vision)
+    before = reports(folder) if vision is None else reports(folder, vision=vision)
 
     class Planted(Release):
         @classmethod
