@@ -13,6 +13,7 @@ from day0.spec.ops import Impl, Site
 from day0.spec.tuning import tuned
 
 MOST = 1024  # experts that choices are sorted by
+SPILLED = {"gptq": {"sm_100": "16 bytes a thread, while words of eight codes are taken apart"}}
 FLOOR, LEAST = 1 << 22, 128  # elements that a step may hold however short it is, and columns that are summed at once however long it is
 
 
@@ -73,7 +74,7 @@ def refuses(site: Site, machine: Any) -> str | None:
 
 IMPL = Impl(op="experts", provider="triton", fn=launch, refuses=refuses, status="compiled")
 BUILDS = (
-    *(Build(sizes={"T": 16, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", *PACKED)),
+    *(Build(sizes={"T": 16, "D": 7168, "F": 2048, "K": 8}, format=form, explained=SPILLED.get(form, {})) for form in ("plain", *PACKED)),
     *(Build(sizes={"T": 64, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", "fp8_block")),
     *(Build(sizes={"T": 2048, "D": 7168, "F": 2048, "K": 8}, format=form) for form in ("plain", "fp8_block", "mxfp4")),
 )
