@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from day0.engine import footprint, transient
+from day0.engine import footprint
 from day0.engine.bind import Bound, Stopwatch, Wrap, chained
 from day0.engine.model import Forward
 from day0.engine.packed import Workspace
@@ -65,7 +65,6 @@ class Engine:
         self._waiting: deque[Request] = deque()
         self._active: dict[str, Active] = {}
         self._cancelled: list[str] = []
-        self._largest = (0, 0, 0)  # tokens of the largest step so far, its outputs and its longest sequence
         self._workspace = 0
 
     @classmethod
@@ -115,16 +114,12 @@ class Engine:
         return self.forward.weights.read
 
     def account(self) -> dict[str, int]:
-        """Bytes allocated for weights, state and workspace; and the peak of activations, by the plan's formula for the largest step."""
-        tokens, outputs, context = self._largest
-        dtype = self.plan.workload.dtype
-        peak = transient.activations(self.forward.model, dtype, tokens=tokens, outputs=outputs, context=context)
+        """Bytes allocated for weights, state and workspace; and what the plan keeps for the activations of a step."""
         held = {"weights": sum(self.forward.weights.bytes.values()), "state": self.state.bytes, "workspace": self._workspace}
-        found = held | {"activations": sum(peak.values())}
+        found = held | {"activations": self.plan.per_card[0].activations}
         vision = self.forward.vision
         if vision is not None:
-            encoding = transient.encoding(vision.encoder, dtype, vision.largest)
-            found |= {"images": vision.capacity, "activations": max(found["activations"], encoding)}
+            found["images"] = vision.capacity
             found["weights"] += vision.bytes
         return found
 
@@ -164,7 +159,6 @@ class Engine:
         hidden_OD = self.forward.hidden(step)
         hidden_OD = self._score_prompts(reading, hidden_OD, len(decoding))
         ready = decoding + finished
-        self._largest = max(self._largest, (step.tokens, len(ready), max(segment.longest for segment in step.segments())))
         if ready:
             logits_BW = self.forward.logits(hidden_OD)
             choosing = [b for b, a in enumerate(ready) if a.request.max_new > 0]

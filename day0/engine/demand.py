@@ -13,7 +13,7 @@ from day0.engine.inventory import Inventory
 from day0.engine.release import Release
 from day0.engine.rules import named_rules
 from day0.engine.shard import Cut
-from day0.spec import dtype as number
+from day0.engine.working import Working, working
 from day0.spec.encoder import Encoder
 from day0.spec.machine import Machine
 from day0.spec.model import Layer
@@ -75,19 +75,15 @@ class Demand:
         return min(self.workload.chunk, self.sequences * self.workload.context) + self.sequences
 
     @cached_property
+    def working(self) -> Working:
+        """What a step holds on one card; where the weights alone are more than the card, nothing runs, and formulas will do."""
+        runs = self.workload.engine == "day0" and max(sum(held.values()) for held in self._weights) <= self.machine.card.memory
+        return working(self.inventory, self.workload, self.placement, self.rules, runs=runs)
+
+    @property
     def transients(self) -> dict[str, int]:
-        """What one step computes, on one card, by what it is for."""
-        load = self.workload
-        sizes = {"tokens": self.step_tokens, "outputs": self.sequences, "context": load.context}
-        layers = [layer for layer, _ in self.inventory.layers]
-        found = transient.activations(self.release.model, load.dtype, **sizes, place=self.placement, rules=self.rules, layers=layers)
-        if encoder := self.encoder:
-            found["inserted images"] = number.size(load.dtype, self.step_tokens * encoder.out * (1 + len(encoder.taps)))
-            found["encoder beyond a step"] = max(0, transient.encoding(encoder, load.dtype, load.image_patches) - sum(found.values()))
-        elif load.vision:
-            widths, hidden = self.inventory.tower_widths, self.release.model.hidden
-            found |= transient.images(widths, hidden, load.dtype, load.images, load.image_tokens)
-        return found
+        """The same by what it is for."""
+        return self.working.parts
 
     @property
     def activations(self) -> int:
@@ -172,7 +168,9 @@ class Demand:
             return float(getattr(band, which))
 
         kept = max(self.machine.card.memory * (1 - self.workload.utilisation), of(rules.graphs_gib) * GIB)
+        doubt = self.working.doubt if "activations" in sizes else None
         more = of(self.residual) * sizes["weights"] if self.residual else 0
+        more += of(doubt) * sizes["activations"] if doubt else 0
         return int(kept + more) + int(of(rules.context_gib) * GIB) + int(sum(sizes.values()) * of(rules.slack))
 
     @cached_property

@@ -10,10 +10,12 @@ from math import prod
 from day0.engine.footprint import at_rest, buffer, layer_state
 from day0.engine.known import towers_of
 from day0.engine.release import Located, Release
+from day0.engine.share import Share
 from day0.spec import dtype as number
 from day0.spec.format import Stored
 from day0.spec.model import Layer, TensorSpec
 from day0.spec.names import Piece
+from day0.spec.placement import Placement
 from day0.spec.registry import parts
 from day0.spec.state import StateSpec
 
@@ -35,6 +37,7 @@ class Inventory:
         self.towers = {name: sum(stored[each].bytes for each in names) for name, names in release.towers.items()}
         if release.checkpoint.config_alone:
             self.towers |= {name: number.size(dtype, count) for name, _, count in towers_of(release.checkpoint.config.data)}
+        self._shares: dict[Placement, Share] = {}
         seen: dict[object, int] = {}
         for layer in release.model.layers:
             weights = release.layer(layer.index)
@@ -47,6 +50,17 @@ class Inventory:
     def tower_bytes(self, *, run: bool) -> int:
         """Bytes of the towers as they are stored; of the one that day0 runs, as it rests in memory."""
         return buffer(self.release.vision, self.dtype).bytes if run else sum(self.towers.values())
+
+    def share(self, place: Placement) -> Share:
+        """What a rank computes."""
+        if place not in self._shares:
+            self._shares[place] = self._share(place)
+        return self._shares[place]
+
+    def _share(self, place: Placement) -> Share:
+        forms = [{name: located.format for name, located in weights.items()} for weights in self.kinds]
+        ends = {name: located.format for name, located in self.ends.items()}
+        return Share.of(self.release.model, [forms[kind] for kind in self.kind_of], ends, place)
 
     @cached_property
     def bank_format(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from day0.engine.demand import Demand
 from day0.engine.legal import problems
+from day0.engine.working import Working, working
 from day0.spec.machine import Machine
 from day0.spec.placement import Placement
 
@@ -17,11 +18,11 @@ def plan(demand: Demand, fixed: Mapping[str, int]) -> Demand:
     Where every legal cut is ruled out by the degrees that are `fixed`, the illegal one comes back; `legal.problems` says why.
     """
     for count in counts(demand.machine, demand.machine.cards, fixed):
-        found = best(demand, count, fixed)
-        if found is not None and found.holds:
+        found = best(demand, count, fixed, fitting=True)
+        if found is not None:
             return found
     whole = best(demand, demand.machine.cards, fixed) or best(demand, max(counts(demand.machine, demand.machine.cards, fixed), default=1), fixed)
-    return whole or demand.placed(forced(demand, fixed))
+    return rehearsed(whole or demand.placed(forced(demand, fixed)))
 
 
 def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
@@ -31,8 +32,8 @@ def least(demand: Demand, fixed: Mapping[str, int]) -> Demand | None:
     most = MOST_CARDS if machine.memory > wide.card().weights else 0
     for count in counts(machine, most, fixed):
         if count * machine.card.memory >= wide.inventory_bytes:
-            found = best(wide, count, fixed)
-            if found is not None and found.holds:
+            found = best(wide, count, fixed, fitting=True)
+            if found is not None:
                 return found
     return None
 
@@ -60,15 +61,45 @@ def counts(machine: Machine, most: int, fixed: Mapping[str, int]) -> Iterator[in
     yield from (count for count in (*inner, *outer) if step <= count <= most)
 
 
-def best(demand: Demand, count: int, fixed: Mapping[str, int]) -> Demand | None:
-    """The legal placement on `count` cards that fits and takes most sequences; of those that do not fit, the one that lacks least."""
-    found: list[tuple[tuple[bool, int, int], Demand]] = []
-    for placement in placements(demand, count, fixed):
-        tried = demand.placed(placement)
-        if not problems(tried):
-            key = (tried.holds, tried.sequences_that_fit if tried.holds else tried.card().free, placement.tp)
-            found.append((key, tried))
-    return max(found, key=lambda each: each[0])[1] if found else None
+def best(demand: Demand, count: int, fixed: Mapping[str, int], *, fitting: bool = False) -> Demand | None:
+    """The legal placement on `count` cards that fits and takes most sequences; of those that do not fit, unless one is to be `fitting`, the
+    one that lacks least.
+
+    What a step holds is asked for last, and only of placements that would be the best if it were nothing.
+    """
+    tries = [demand.placed(placement) for placement in placements(demand, count, fixed)]
+    legal = [(worth(idle(tried)), tried) for tried in tries if not problems(tried)]
+    found: tuple[Worth, Demand] | None = None
+    for bound, tried in sorted(legal, key=lambda each: each[0], reverse=True):
+        if (found and bound <= found[0]) or (fitting and not bound[0]):
+            break
+        own = worth(tried)
+        if found is None or own > found[0]:
+            found = own, tried
+    return found[1] if found and (found[0][0] or not fitting) else None
+
+
+Worth = tuple[bool, int, int]
+
+
+def worth(demand: Demand) -> Worth:
+    """Whether a plan fits; the sequences that it takes, or what it has left where it does not fit; its ranks."""
+    holds = demand.holds
+    return holds, demand.sequences_that_fit if holds else demand.card().free, demand.placement.tp
+
+
+def rehearsed(demand: Demand) -> Demand:
+    """The same, its steps rehearsed though the weights do not fit: they may where some of them stay elsewhere."""
+    same = demand.placed(demand.placement)
+    same.__dict__["working"] = working(demand.inventory, demand.workload, demand.placement, demand.rules, runs=demand.workload.engine == "day0")
+    return same
+
+
+def idle(demand: Demand) -> Demand:
+    """The same were there nothing in a step."""
+    same = demand.placed(demand.placement)
+    same.__dict__ |= {"working": Working(parts={}), "_weights": demand._weights}
+    return same
 
 
 def placements(demand: Demand, count: int, fixed: Mapping[str, int]) -> Iterator[Placement]:

@@ -53,6 +53,11 @@ class Placement:
 ONE_CARD = Placement()
 
 
+def portion(count: int, ranks: int) -> int:
+    """Of `count` alike, those of the rank that has most."""
+    return -(-count // ranks)
+
+
 def held(heads: Sequence[Heads], size: int, ranks: int) -> int:
     """Elements of an axis of `size` that one of `ranks` holds: whole heads where there are any, at least one of each kind."""
     if not heads:

@@ -15,6 +15,7 @@ from day0.engine.offload import offload
 from day0.engine.release import Release
 from day0.engine.roofline import roofline
 from day0.engine.rules import named_rules
+from day0.engine.share import UNEVEN
 from day0.engine.transient import PATCHES
 from day0.spec.dtype import compute_dtype
 from day0.spec.encoder import Encoder
@@ -189,7 +190,7 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
     if workload.batch is None:
         yield f"batch {load.batch}: not given"
     runtime, slack = rules.context_gib, rules.slack
-    yield f"activations are an estimate for steps of {demand.step_tokens} tokens, {demand.sequences} of them with logits"
+    yield f"activations {counted(demand)}: steps of at most {demand.step_tokens} tokens, {demand.sequences} of them with logits"
     yield f"margin: {runtime.p95:g} GiB for the runtime ({runtime.p50:g} is usual) and {slack.p95:.0%} of the rest for the allocator"
     if load.utilisation < 1:
         yield f"{load.engine} fills {load.utilisation:.0%} of a card"
@@ -205,6 +206,14 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield f"{demand.placement.cards} of the {demand.machine.cards} cards are used: the least that fit"
     if demand.placement.cards > 1:
         yield f"fast links join {demand.machine.cards_per_node} cards; {amount(sum(demand.collectives.values()))} a card is for communication"
+
+
+def counted(demand: Demand) -> str:
+    """What the figure of activations is."""
+    if not demand.working.rehearsed:
+        return "are an estimate by formulas"
+    where = "" if demand.machine.backend == "cpu" else ", and inside of its operators what it holds on a processor"
+    return f"are the largest live set of the engine's own code with torch's kernels{where}; an expert is given up to {UNEVEN} times its share"
 
 
 def seen(load: WorkloadRow, *, given: bool) -> str:

@@ -106,7 +106,7 @@ class CardRow(Strict):
 
     weights: int = Field(description="weights at rest, and the buffers they are streamed through, bytes")
     state: int = Field(description="pages, and slots of state that does not grow, bytes")
-    activations: int = Field(description="largest live set of one step, bytes; an estimate")
+    activations: int = Field(description="largest live set of one step, bytes")
     workspace: int = Field(description="where packed weights are decoded, allocated once, bytes")
     collectives: int = Field(description="buffers of communication between cards, bytes")
     images: int = Field(0, description="embeddings of images, kept so that one that comes again is not encoded again, bytes at the most")
