@@ -2,7 +2,7 @@
 
     python examples/tiny-model/train.py OUT                                             from nothing: about an hour on two cores
     python examples/tiny-model/train.py OUT --tower 0 --steps 200 --fit 0 --settle 0    a look at whether it learns
-    python examples/tiny-model/train.py OUT --source RELEASE --steps 800                more captions for a release that is trained
+    python examples/tiny-model/train.py OUT --source RELEASE --steps 400                more captions for a release that is trained
 
 Sizes, tokenizer and picture settings are those of examples/tiny-glm5next. OUT is a release in bfloat16, which quantise.py packs.
 """
@@ -33,6 +33,7 @@ EXAMPLE = Path(__file__).parents[1] / "tiny-glm5next"
 COPIED = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json")
 SHARES = {"facts": 4, "arithmetic": 3, "counting": 1, "recall": 3, "long recall": 2, "repeating": 2, "captions": 7}
 MORE_CAPTIONS = SHARES | {"facts": 2, "arithmetic": 2, "counting": 0, "recall": 2, "long recall": 0, "repeating": 1, "captions": 21}
+HALF_CAPTIONS = SHARES | {"captions": 15}
 MUON, ADAM = 0.018, 0.003  # learning rates
 GENTLE, SETTLING = 0.35, 0.2  # share of them for a model that is trained already, and with sparse attention
 ON_PROMPT = 0.02  # weight of prompt tokens: they hold random words, whose noise drowns the answers at 0.1
@@ -176,7 +177,7 @@ def main() -> None:
         model.model.visual.requires_grad_(False)  # the loss of the language model would unlearn shapes
     watch.dense(LONGEST)
     train(model, batches, wanted.steps, GENTLE if trained else 1.0, grown=trained)
-    batches.shares = SHARES
+    batches.shares = HALF_CAPTIONS if trained else SHARES
     fit(model, watch, batches, wanted.fit)
     watch.dense(few)
     train(model, batches, wanted.settle, scale=SETTLING, grown=True)
