@@ -4,8 +4,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import product
 
-# The first rungs: tokens of a sequence, sequences, tokens of prompts in a step.
+# The first rungs: tokens of a sequence, sequences, tokens of prompts in a step. Wide models have few: their small steps are nobody's largest.
 FIRST = ((64, 128, 192, 256, 512), (1, 8), (16, 64, 128, 192, 256, 512))
+WIDE = ((512,), (1, 8), (64, 512))
 BEYOND = (8, 8, 4)  # times by which later rungs grow
 ENDLESS = 1 << 60
 
@@ -21,10 +22,11 @@ class Ladder:
     as buffers do that are filled tile by tile. What a rung holds is asked for once.
     """
 
-    def __init__(self, measure: Measure, turns: Iterable[int] = ()) -> None:
+    def __init__(self, measure: Measure, turns: Iterable[int] = (), *, wide: bool = False) -> None:
         """`turns`: tokens of a sequence at which something stops to grow, such as windows; they are rungs too."""
         self._measure = measure
-        self._sizes = [rungs(first, times, more) for first, times, more in zip(FIRST, BEYOND, (turns, (), ()), strict=True)]
+        starts = WIDE if wide else FIRST
+        self._sizes = [rungs(first, times, more) for first, times, more in zip(starts, BEYOND, (turns, (), ()), strict=True)]
         self._known: dict[Rung, int] = {}
 
     def peak(self, context: int, batch: int, chunk: int) -> int:

@@ -26,6 +26,7 @@ from day0.spec.state import Group, StateSpec
 
 UNBOUNDED = 1 << 60  # bytes of the workspace, which the plan counts apart
 Section = tuple[str, str]  # crowd, what runs
+WIDE = 1024  # width of a model that is not a toy
 CONTEXTS, BATCHES, CHUNKS = (16384, 65536), (8, 24), (1024, 2048)  # of larger sizes the line through these two tells
 
 
@@ -41,7 +42,7 @@ class Load:
 @lru_cache(maxsize=64)
 def ladder(share: Share, load: Load) -> Ladder:
     """The surface of a rank's peaks, kept as long as the process may ask again."""
-    return Ladder(Rehearsal(share, load).peak, turns(share.model))
+    return Ladder(Rehearsal(share, load).peak, turns(share.model), wide=share.model.hidden >= WIDE)
 
 
 class Rehearsal:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from day0.engine import transient
 from day0.engine.demand import Demand
 from day0.engine.offload import offload
 from day0.spec.errors import Day0Error
 from day0.spec.machine import Card, Machine
+from day0.spec.ops import Site
 from day0.spec.placement import Placement
 from day0.spec.reports.plan_memory import PlanMemoryReport
 from day0.spec.workload import Workload
@@ -220,14 +222,19 @@ def test_a_tower_is_whole_on_its_card_and_images_are_stated() -> None:
     assert "towers" not in truth.demand("", release, "b300", context=256, batch=1).holdings.weights(0)
 
 
-def test_scores_of_every_head_are_shown_with_the_chunk_that_fits() -> None:
-    """transformers 48788: 4096 queries, 131,072 keys and 32 heads in float32 are 64 GiB."""
+def test_scores_of_every_head_are_not_held_and_the_chunk_that_fits_is_named() -> None:
+    """transformers 48788: 4096 queries, 131,072 keys and 32 heads in float32 are 64 GiB; the sum over the heads alone is 2 GiB."""
     config = {**truth.models()["glm-5.2-fp8"], "index_n_heads": 32}
-    found = planned(config, gib=139.8, cards=8, tp=8, context=131072, batch=1, chunk=4096)
-    scores = next(part.bytes for part in found.transients if part.name == "index scores")
-    assert scores / GIB == pytest.approx(64, rel=0.001)
-    assert "--chunk" in said(found, "D0403")
-    assert found.state.bytes_per_token == 78 * 1152 + 21 * 256
+    ask = {"cards": 8, "tp": 8, "context": 131072, "batch": 1, "chunk": 4096}
+    site = Site(op="index_scores", label="scores", phase="prefill", sizes={"H": 32})
+    assert transient.scores(site, 131072, 4096) == 64 << 30
+    step = sum(part.bytes for part in planned(config, gib=139.8, **ask).transients)
+    assert 4 * 4096 * 131072 < step < 64 << 29
+    short = planned(config, gib=110, **ask)
+    chunk = int(said(short, "D0403").partition("--chunk ")[2].partition("`")[0])
+    assert 0 < chunk < 4096
+    assert planned(config, gib=110, **{**ask, "chunk": chunk}).state.bytes_per_token == 78 * 1152 + 21 * 256
+    assert said(planned(config, gib=110, **{**ask, "chunk": chunk}), "D0403") == ""
 
 
 def test_scales_have_a_line_and_figures_come_from_headers() -> None:

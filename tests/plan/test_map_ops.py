@@ -70,7 +70,9 @@ def test_packed_weights_are_decoded_where_nobody_reads_them(name: str, target: s
     packed = [site for site in sites if site.format in ("fp8_block", "fp8")]
     assert {site.op for site in packed} >= {"linear", "experts"}
     for site in packed:
-        assert site.decode
+        assert site.decode == (site.provider != "triton")
+        if site.provider == "triton":
+            continue
         assert site.status in ("composite", "reference")
         assert site.status == "reference" or any(site.format in refusal.reason for refusal in site.refusals)
     assert not any(site.decode for site in sites if site.format == "plain")
