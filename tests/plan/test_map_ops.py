@@ -70,10 +70,10 @@ def test_packed_weights_are_decoded_where_nobody_reads_them(name: str, target: s
     packed = [site for site in sites if site.format in ("fp8_block", "fp8")]
     assert {site.op for site in packed} >= {"linear", "experts"}
     for site in packed:
-        assert site.decode == (site.provider != "triton")
-        if site.provider == "triton":
+        if not site.decode:
+            assert site.provider == "triton"  # reads them as they lie
             continue
-        assert site.status in ("composite", "reference")
+        assert site.status in ("composite", "reference", "compiled-native")
         assert site.status == "reference" or any(site.format in refusal.reason for refusal in site.refusals)
     assert not any(site.decode for site in sites if site.format == "plain")
     assert {site.format for site in sites if site.op in ("rms_norm", "route", "embedding")} == {"plain"}
