@@ -31,7 +31,10 @@ def traced(folder: Path, target: str = "cpu") -> DiscoveredReport:
     return discover(Checkpoint.open(folder), find_target(target), "bfloat16", TOKENS)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if "-" not in name])
+CLASSES = [pytest.param(name, marks=[] if name in SPARSE else [pytest.mark.slow]) for name in names() if "-" not in name]
+
+
+@pytest.mark.parametrize("name", CLASSES)
 def test_every_class_can_be_traced_without_weights(name: str) -> None:
     report = traced(checkpoint(name))
     found = {row.op for row in report.rows}
