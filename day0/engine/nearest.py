@@ -90,9 +90,10 @@ def absurd(data: Mapping[str, Any], depth: int = 4) -> str | None:
     for key, value in data.items():
         if isinstance(value, dict) and depth and (found := absurd(value, depth - 1)):
             return found
-        most = MOST_LAYERS if "layers" in key else MOST
-        if isinstance(value, int | float) and value > most and COUNTED.search(key):
-            return f"{key} is {_short(value)}: no release has more than {most}"
+        name = str(key)
+        most = MOST_LAYERS if "layers" in name else MOST
+        if isinstance(value, int | float) and value > most and COUNTED.search(name):
+            return f"{name} is {_short(value)}: no release has more than {most}"
     return None
 
 

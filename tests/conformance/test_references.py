@@ -21,6 +21,7 @@ from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts, Qw
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.rope import read_rope
+from day0.engine.arguments import widened
 from day0.parts.moe_ffn import Router
 from day0.spec.activation import activation
 from day0.spec.registry import ops
@@ -29,9 +30,9 @@ from day0.spec.state import PAGED
 
 
 def cases(name: str) -> Iterator[dict[str, Any]]:
-    """Arguments in float64."""
+    """Arguments in float64, packed weights decoded."""
     for case in ops().get(name).cases():
-        yield case.make("float64")
+        yield widened(case.make("float64"))
 
 
 def reference(name: str, **arguments: Any) -> Any:
