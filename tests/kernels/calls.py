@@ -17,7 +17,7 @@ from day0.spec.registry import kernels, ops
 from tests.kernels import packed
 
 GAP = 8  # elements between rows that lie apart
-MOST = {"bfloat16": 6, "float16": 2, "float32": 2}  # cases of each type that are interpreted, unless all are asked for
+MOST = {"bfloat16": 4, "float16": 1, "float32": 1}  # cases of each type that are interpreted, unless all are asked for
 FILES = sorted(name for name, impl in kernels().items() if impl.provider == "triton")
 
 
@@ -46,7 +46,7 @@ def accepts(impl: Impl, op: Op, made: dict[str, Any], dtype: str, on: Machine) -
 
 
 def chosen(every: list[Case], most: int) -> list[Case]:
-    """Cases in which each value of each axis is met, in no order that an axis follows; more of them up to `most`."""
+    """Cases in which each value of each axis is met, in no order that an axis follows; more of them up to `most`. One alone is any of them."""
     shuffled = sorted(every, key=lambda case: zlib.crc32(case.name.encode()))
     seen: set[str] = set()
     needed = []
@@ -54,7 +54,8 @@ def chosen(every: list[Case], most: int) -> list[Case]:
         if not {*case.name.split("-")} <= seen:
             needed.append(case)
             seen |= {*case.name.split("-")}
-    return [*needed, *(case for case in shuffled if case not in needed)][: max(most, len(needed))]
+    ordered = [*needed, *(case for case in shuffled if case not in needed)]
+    return ordered[: max(most, len(needed)) if most > 1 else 1]
 
 
 def interpreted(impl: Impl, dtype: str, every: bool = False) -> Iterator[tuple[Op, Case, dict[str, Any]]]:
