@@ -153,7 +153,7 @@ def test_weights_beyond_the_card() -> None:
 
 @pytest.mark.parametrize("name", ["llama", "deepseek_v3"])
 def test_advice_on_state_works(name: str) -> None:
-    asked = {"context": 250, "batch": 12}
+    asked = {"context": 250, "batch": 6}
     few = demand(name, **{**asked, "batch": 5}).card()
     report = plan(name, memory=few.needed, **asked)
     assert codes(report) == ["D0402"]
