@@ -28,7 +28,7 @@ lint: .venv/dev.stamp
 	$(BIN)/mypy
 
 bench: .venv/dev.stamp
-	for script in $(filter-out bench/full_width.py, $(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out bench/full_width.py bench/device.py, $(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv reports .mypy_cache .ruff_cache
