@@ -15,7 +15,7 @@ from torch import Tensor
 from day0.spec.errors import Day0Error
 from day0.spec.ops import ROUNDOFF
 from day0.spec.reports.trace import TraceDiffReport, TraceDiffRow, TraceReport
-from day0.stages.ranks import Ranks
+from day0.stages.rank_dumps import RankDumps
 from day0.stages.trace import REPORT, VALUES, Key, key, sample
 
 JUMP = 10.0  # times the largest error before: an error stands out
@@ -30,7 +30,7 @@ class Trace:
     values: dict[Key, Tensor]  # flattened; all of a tensor, or a sample
     shapes: dict[Key, list[int]]  # of the whole tensors
     report: TraceReport | None = None  # None for the dump of another program
-    ranks: Ranks | None = None  # what each of several ranks dumped; there are no values then
+    ranks: RankDumps | None = None  # what each of several ranks dumped; there are no values then
 
     @classmethod
     def open(cls, place: Path) -> "Trace":
@@ -40,7 +40,7 @@ class Trace:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        ranks = Ranks.open(place)
+        ranks = RankDumps.open(place)
         if ranks:
             return cls(f"{place.name}, {len(ranks.tensors)} ranks", {}, {}, ranks=ranks)
         file = place / VALUES if place.is_dir() else place

@@ -22,7 +22,7 @@ ALONE = 4.0  # times the error of every other rank: one rank is to blame
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankDumps:
     """What each rank dumped of one pass, in the order of the ranks."""
 
     tensors: list[dict[Key, Tensor]]
