@@ -95,7 +95,7 @@ def test_schemas_are_json_schemas(capsys: pytest.CaptureFixture[str]) -> None:
     app.main(["schema"])
     stages = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert stages[:6] == ["inspect", "plan-memory", "map-ops", "validate-layer", "run", "serve"]
-    assert stages[6:] == ["adapt", "diff", "incident", "replay", "score", "trace", "trace-diff"]
+    assert stages[6:] == ["adapt", "diff", "discovered", "incident", "replay", "score", "trace", "trace-diff"]
     for stage in stages:
         assert app.main(["schema", stage]) == 0
         schema = json.loads(capsys.readouterr().out)
