@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from day0.kernels.tiles.indexer import scored
 from day0.kernels.tiles.runs import runs
 from day0.spec.build import Build, unlaunchable
 from day0.spec.lazy import tl, torch, triton
@@ -26,14 +27,7 @@ def score(
     key = tl.load(pool + (place * Q)[None, :] + d[:, None], mask=there[None, :] & (d < Q)[:, None], other=0.0)
     for i in range(count):
         token = (first + i).to(tl.int64)
-        scores = tl.zeros([KEYS], tl.float32)
-        for start in range(0, H, HEADS):
-            h = start + tl.arange(0, HEADS)
-            query = q + token * q_token + (h * q_head)[:, None] + d[None, :]
-            query = tl.load(query, mask=(h < H)[:, None] & (d < Q)[None, :], other=0.0)
-            weight = tl.load(weights + token * H + h, mask=h < H, other=0.0).to(tl.float32)
-            dots = tl.maximum(tl.dot(query, key, input_precision="bf16x6"), 0.0) * scale
-            scores += tl.sum(dots * weight[:, None], 0)
+        scores = scored(q, weights, key, token, q_token, q_head, scale, H, Q, HEADS, KEYS, HEAD)
         complete = n < (position + i + 1) // every
         tl.store(out + token * entries + n, tl.where(complete, scores, float("-inf")), mask=n < entries)
 
