@@ -6,7 +6,7 @@ from itertools import product
 
 # The first rungs: tokens of a sequence, sequences, tokens of prompts in a step. Wide models have few: their small steps are nobody's largest.
 FIRST = ((128, 512), (1, 8), (32, 160, 512))
-WIDE = ((512,), (1, 8), (64, 512))
+WIDE = ((4096,), (1, 8), (512,))
 BEYOND = (8, 8, 4)  # times by which later rungs grow
 ENDLESS = 1 << 60
 

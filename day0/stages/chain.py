@@ -130,7 +130,7 @@ class Chain:
         entries = [Input.model_validate(entry) for entry in provenance.get("inputs") or []]
         released = [entry for entry in entries if Path(entry.path).name not in FILES]
         for entry in entries:
-            if entry not in released:
+            if Path(entry.path).name in FILES:
                 self._require_predecessor(path, entry, mend)
             elif not _unchanged(entry):
                 raise Day0Error(f"stale: {entry.path} has changed since this report was made", path, hint=mend)
