@@ -21,9 +21,14 @@ def run(demand: Demand) -> Iterator[Finding]:
     if short and not demand.shortage("weights", "workspace"):
         room = f"at most {amount(max(0, demand.activations - short))} beside the weights"
         found = f"{amount(demand.activations)} for a step of {demand.step_tokens} tokens: {amount(short)} short"
-        chunk = largest(lambda chunk: not demand.under(chunk=chunk).shortage(*PARTS), demand.workload.chunk)
-        hint = f"`--chunk {chunk}` fits" if chunk else f"fewer sequences at once, or at least {search.least_count(demand)} such cards"
-        yield Finding(code=CHECK.code, status="fail", subject="activations", expected=room, found=found, hint=hint)
+        yield Finding(code=CHECK.code, status="fail", subject="activations", expected=room, found=found, hint=hint(demand))
+
+
+def hint(demand: Demand) -> str:
+    """What would work: smaller steps, else fewer sequences, else more cards."""
+    chunk = largest(lambda chunk: demand.fits(chunk=chunk), demand.workload.chunk)
+    batch = 0 if chunk else demand.max_batch()
+    return f"`--chunk {chunk}` fits" if chunk else f"`--batch {batch}` fits" if batch else f"at least {search.least_count(demand)} such cards"
 
 
 CHECK = check(__name__, __doc__, run, scope="plan")

@@ -28,12 +28,9 @@ class Demand:
     """A release, a workload, a machine and a placement, and the bytes that follow from them."""
 
     def __init__(
-        self, release: Release, workload: WorkloadRow, machine: Machine, placement: Placement = ONE_CARD, inventory: Inventory | None = None,
-        asked: WorkloadRow | None = None,
+        self, release: Release, workload: WorkloadRow, machine: Machine, placement: Placement = ONE_CARD, inventory: Inventory | None = None
     ) -> None:  # fmt: skip
-        """`asked`: the workload that the plan is for, where this is another one that it is compared with."""
         self.release, self.workload, self.machine, self.placement = release, workload, machine, placement
-        self.asked = asked or workload
         self.rules = named_rules(workload.engine)
         self.inventory = inventory or Inventory(release, workload.dtype)
 
@@ -81,7 +78,7 @@ class Demand:
     def working(self) -> Working:
         """What a step holds on one card; where the weights alone are more than the card, nothing runs, and formulas will do."""
         runs = self.workload.engine == "day0" and max(sum(held.values()) for held in self._weights) <= self.machine.card.memory
-        return working(self.inventory, self.workload, self.asked, self.placement, self.rules, runs=runs)
+        return working(self.inventory, self.workload, self.placement, self.rules, runs=runs)
 
     @property
     def transients(self) -> dict[str, int]:
@@ -219,14 +216,14 @@ class Demand:
         """The same release, machine and placement under a changed workload."""
         same = changes.keys().isdisjoint({"dtype"})
         load = self.workload.model_copy(update=changes)
-        changed = Demand(self.release, load, self.machine, self.placement, self.inventory if same else None, self.asked)
+        changed = Demand(self.release, load, self.machine, self.placement, self.inventory if same else None)
         if changes.keys().isdisjoint({"weights", "dtype", "engine", "prediction", "vision"}):
             changed.__dict__.update({name: self.__dict__[name] for name in ("_weights", "workspace") if name in self.__dict__})
         return changed
 
     def placed(self, placement: Placement) -> "Demand":
         """The same under another placement."""
-        return Demand(self.release, self.workload, self.machine, placement, self.inventory, self.asked)
+        return Demand(self.release, self.workload, self.machine, placement, self.inventory)
 
     def fits(self, **changes: Any) -> bool:
         """Whether every card has room under a changed workload."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from itertools import product
 
 # The first rungs: tokens of a sequence, sequences, tokens of prompts in a step. Wide models have few: their small steps are nobody's largest.
-FIRST = ((128, 512), (1, 8), (32, 160, 512))
-WIDE = ((4096,), (1, 8), (512,))
+FIRST = ((64, 192, 512), (1, 8), (16, 64, 192, 256, 512))
+WIDE = ((4096,), (1, 8), (64, 512))
 BEYOND = (8, 8, 4)  # times by which later rungs grow
 ENDLESS = 1 << 60
 
@@ -22,13 +22,11 @@ class Ladder:
     as buffers do that are filled tile by tile. What a rung holds is asked for once.
     """
 
-    def __init__(self, measure: Measure, turns: Iterable[int] = (), asked: Rung = (), *, wide: bool = False) -> None:
-        """`turns`: tokens of a sequence at which something stops to grow, such as windows; they are rungs too, and so is what is `asked` for."""
+    def __init__(self, measure: Measure, turns: Iterable[int] = (), *, wide: bool = False) -> None:
+        """`turns`: tokens of a sequence at which something stops to grow, such as windows; they are rungs too."""
         self._measure = measure
-        more = [{size} for size in asked] or [set(), set(), set()]
-        more[0] |= {*turns}
         starts = WIDE if wide else FIRST
-        self._sizes = [rungs(first, times, own) for first, times, own in zip(starts, BEYOND, more, strict=True)]
+        self._sizes = [rungs(first, times, more) for first, times, more in zip(starts, BEYOND, (turns, (), ()), strict=True)]
         self._known: dict[Rung, int] = {}
 
     def peak(self, context: int, batch: int, chunk: int) -> int:

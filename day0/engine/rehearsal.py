@@ -40,15 +40,9 @@ class Load:
 
 
 @lru_cache(maxsize=64)
-def ladder(share: Share, load: Load, asked: tuple[int, int, int]) -> Ladder:
-    """The surface of a rank's peaks, kept as long as the process may ask again; it is exact at what is `asked` for."""
-    return Ladder(rehearsed(share, load).peak, turns(share.model), asked, wide=share.model.hidden >= WIDE)
-
-
-@lru_cache(maxsize=64)
-def rehearsed(share: Share, load: Load) -> "Rehearsal":
-    """What ladders have in common that differ in what is asked for."""
-    return Rehearsal(share, load)
+def ladder(share: Share, load: Load) -> Ladder:
+    """The surface of a rank's peaks, kept as long as the process may ask again."""
+    return Ladder(Rehearsal(share, load).peak, turns(share.model), wide=share.model.hidden >= WIDE)
 
 
 class Rehearsal:

@@ -91,8 +91,7 @@ def worth(demand: Demand) -> Worth:
 def rehearsed(demand: Demand) -> Demand:
     """The same, its steps rehearsed though the weights do not fit: they may where some of them stay elsewhere."""
     same = demand.placed(demand.placement)
-    runs = demand.workload.engine == "day0"
-    same.__dict__["working"] = working(demand.inventory, demand.workload, demand.asked, demand.placement, demand.rules, runs=runs)
+    same.__dict__["working"] = working(demand.inventory, demand.workload, demand.placement, demand.rules, runs=demand.workload.engine == "day0")
     return same
 
 

@@ -26,17 +26,15 @@ class Working:
     doubt: Band | None = None  #: times the activations that are kept free because they were not rehearsed
 
 
-def working(inventory: Inventory, load: WorkloadRow, asked: WorkloadRow, place: Placement, rules: Rules, *, runs: bool) -> Working:
-    """That of one card of a placement; `runs`: by the engine's own code. What is `asked` for is rehearsed itself; of another load it is told
-    from sizes around it."""
-    _, sequences, chunk = sizes(load, place)
-    tokens = chunk + sequences
+def working(inventory: Inventory, load: WorkloadRow, place: Placement, rules: Rules, *, runs: bool) -> Working:
+    """That of one card of a placement; `runs`: by the engine's own code."""
+    sequences = -(-load.batch // place.dp)
+    tokens = min(load.chunk, sequences * load.context) + sequences
     unknown, parts = "", None
     if runs:
         try:
             steps = Load(dtype=load.dtype, page_size=load.page_size, streamed=load.weights == "streamed")
-            surface = ladder(inventory.share(place), steps, sizes(asked, place))
-            parts = {"step": surface.peak(*sizes(load, place))}
+            parts = {"step": ladder(inventory.share(place), steps).peak(load.context, sequences, load.chunk)}
         except NotRehearsed as error:
             unknown = str(error)
     if parts is None:
@@ -46,12 +44,6 @@ def working(inventory: Inventory, load: WorkloadRow, asked: WorkloadRow, place: 
         )
     held = parts | images(inventory, load, tokens, sum(parts.values()))
     return Working(parts=held, rehearsed=runs and not unknown, unknown=unknown, doubt=DOUBT if unknown else None)
-
-
-def sizes(load: WorkloadRow, place: Placement) -> tuple[int, int, int]:
-    """Tokens of a sequence, sequences of one copy of attention, tokens of prompts in one of its steps."""
-    sequences = -(-load.batch // place.dp)
-    return load.context, sequences, min(load.chunk, sequences * load.context)
 
 
 def images(inventory: Inventory, load: WorkloadRow, tokens: int, step: int) -> dict[str, int]:

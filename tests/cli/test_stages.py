@@ -163,9 +163,9 @@ def test_adapt_leaves_six_reports_and_a_page(day0: Day0, model: Path, tmp_path: 
 
 
 def test_adapt_stops_at_the_first_no(day0: Day0, model: Path, tmp_path: Path) -> None:
-    done = day0("adapt", model, "--batch", "1000000", "--json")
+    done = day0("adapt", model, "--batch", "1000000000", "--json")
     assert (done.code, done.json["verdict"], [row["stage"] for row in done.json["stages"]]) == (1, "stopped", ["inspect", "plan-memory"])
     found = done.json["conclusion"]
     assert (found["answer"], found["stage"]) == ("does not work", "plan-memory")
-    assert "D0402 state" in found["reasons"][0] and "--batch" in found["remedies"][0]
+    assert "D0403 activations" in found["reasons"][0] and "--batch" in found["remedies"][0]
     assert not (tmp_path / "reports/tiny-dsv3/this-machine/map-ops.yaml").exists()

@@ -51,7 +51,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reports = ("--reports", root / "reports")
     assert command("adapt", models["whole"], "--context", "128", "--batch", "2", *reports) == 0
     assert command("adapt", models["damaged"], *reports) == 1
-    assert command("adapt", models["short"], "--batch", "1000000", *reports) == 1
+    assert command("adapt", models["short"], "--batch", "1000000000", *reports) == 1
     assert command("inspect", models["planned"], *reports) == 0
     assert command("plan-memory", models["planned"], "--context", "64", *reports) == 0
     assert command("page", models["planned"], *reports) == 0

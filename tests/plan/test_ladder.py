@@ -43,13 +43,7 @@ def test_it_never_falls(sizes: tuple[int, int, int], axis: int, more: int) -> No
 def test_it_is_exact_where_growth_is_even() -> None:
     ladder = Ladder(lambda context, batch, chunk: 3 * context * batch * chunk)
     assert ladder.peak(3000, 5, 300) == 3 * 3000 * 5 * 300
-    assert ladder.peak(200, 1, 512) == 3 * 200 * 200, "a step reads no more tokens than there are"
-
-
-def test_it_is_exact_at_what_was_asked_for() -> None:
-    known = {(700, 3, 200): 1 << 50}
-    ladder = Ladder(lambda *sizes: known.get(sizes, 1), asked=(700, 3, 200))
-    assert ladder.peak(700, 3, 200) == 1 << 50 and ladder.peak(699, 3, 200) < 1 << 50 <= ladder.peak(701, 3, 200)
+    assert ladder.peak(100, 1, 512) == 3 * 100 * 100, "a step reads no more tokens than there are"
 
 
 def test_what_stops_to_grow_between_rungs_is_not_missed() -> None:
@@ -81,23 +75,20 @@ def test_ranks_hold_less() -> None:
     assert found == sorted(found, reverse=True) and found[0] > 1.9 * found[-1]
 
 
-def forget() -> None:
-    for kept in (rehearsal.ladder, rehearsal.rehearsed, rehearsal.reading):
-        kept.cache_clear()
-
-
 def test_what_shadows_do_not_know_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan is made nevertheless, by a formula and with a margin that such formulas need."""
     machine = Machine(name="test", backend="cpu", card=Card(name="test", memory=64 * GIB))
     asked = Workload(context=333, batch=3)
     sound = plan_memory(inspected(checkpoint("olmoe")), machine, asked)
-    forget()
+    rehearsal.ladder.cache_clear()
+    rehearsal.reading.cache_clear()
     monkeypatch.delattr(Tensor, "topk")
     monkeypatch.delattr(rehearsal.reading().torch, "topk")
     try:
         found = plan_memory(inspected(checkpoint("olmoe")), machine, asked)
     finally:
-        forget()
+        rehearsal.ladder.cache_clear()
+        rehearsal.reading.cache_clear()
     (reason,) = [reason for reason in found.reasons if reason.code == "D0411"]
     assert reason.status == "warn" and "'topk', in engine/sample.py" in reason.found
     assert found.verdict == "fits" and any("estimate by formulas" in line for line in found.assumptions)

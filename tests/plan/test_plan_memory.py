@@ -174,8 +174,18 @@ def test_advice_on_the_chunk_works() -> None:
     assert reason.code == "D0403"
     chunk = re.search(r"--chunk (\d+)", reason.hint)
     assert chunk
-    assert "D0403" not in codes(plan("llama", memory=memory, chunk=int(chunk[1]), **asked))
-    assert "D0403" in codes(plan("llama", memory=memory, chunk=int(chunk[1]) + 1, **asked))
+    assert plan("llama", memory=memory, chunk=int(chunk[1]), **asked).verdict == "fits"
+    assert plan("llama", memory=memory, chunk=int(chunk[1]) + 1, **asked).verdict == "does not fit"
+
+
+def test_advice_on_the_batch_works_where_no_chunk_does() -> None:
+    asked = {"context": 250, "chunk": 16}
+    memory = demand("llama", batch=4, **asked).card().needed
+    (reason,) = plan("llama", memory=memory, batch=1000, **asked).reasons
+    batch = re.search(r"--batch (\d+)", reason.hint)
+    assert reason.code == "D0403" and batch
+    assert plan("llama", memory=memory, batch=int(batch[1]), **asked).verdict == "fits"
+    assert plan("llama", memory=memory, batch=int(batch[1]) + 1, **asked).verdict == "does not fit"
 
 
 def test_a_context_beyond_the_release_is_told() -> None:
