@@ -20,9 +20,9 @@ from day0.stages.fallbacks import type_rows
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
 from day0.stages.reopen import reopen
 from tests.engine.emulated import manifest
+from tests.plans import quick_plan
 from tests.zoo import checkpoint
 
 Refuses = Callable[[Site, Any], str | None]
@@ -39,7 +39,7 @@ def offered(op: str, target: str, **refusals: Refuses) -> Chooser:
 def mapped(name: str, target: str | None = None, machine: str = "cpu", **load: Any) -> MapOpsReport:
     found, here = inspect(checkpoint(name)), find_machine(machine)
     workload = Workload(**{"context": 300, "batch": 3, "chunk": 200, "dtype": "bfloat16", **load})
-    return map_ops(found, plan_memory(found, here, workload), here, find_target(target) if target else None)
+    return map_ops(found, quick_plan(found, here, workload), here, find_target(target) if target else None)
 
 
 def test_sparse_attention_without_a_kernel_for_the_architecture() -> None:
@@ -88,7 +88,7 @@ def mapped_as_reference(name: str, target: str) -> MapOpsReport:
 ])  # fmt: skip
 def test_8_bit_floats_below_sm_89(target: str, matrix: str, handling: str, state: str) -> None:
     """Weights are decoded, state is kept wide, and what that takes goes into the plan (kvcache-ai/ktransformers issue 1978)."""
-    plan = plan_memory(inspect(checkpoint("deepseek_v3-fp8")), find_machine("a100_80"), Workload(context=4096, batch=4, kv_dtype="fp8"))
+    plan = quick_plan(inspect(checkpoint("deepseek_v3-fp8")), find_machine("a100_80"), Workload(context=4096, batch=4, kv_dtype="fp8"))
     release = reopen(inspect(checkpoint("deepseek_v3-fp8")))
     rows = {(row.type, row.use): row for row in type_rows(release, plan, find_target(target))}
     weights, kept = rows["float8_e4m3fn", "weights"], rows["float8_e4m3fn", "state"]
@@ -154,7 +154,7 @@ def test_a_rule_that_a_target_lacks_is_said_in_words_that_it_has(tmp_path: Path)
     poor = find_target(manifest(tmp_path, lacks=("softplus",)))
     machine, found = find_machine("cpu"), inspect(checkpoint("deepseek_v4"))
     load = Workload(context=300, batch=3, chunk=200, dtype="bfloat16")
-    rows = [row for row in map_ops(found, plan_memory(found, machine, load), machine, poor).fallbacks if row.op == "route"]
+    rows = [row for row in map_ops(found, quick_plan(found, machine, load), machine, poor).fallbacks if row.op == "route"]
     assert [(row.status, row.reason) for row in rows] == [("host fallback", "poor has no aten::softplus")]
     assert rows[0].composed == [f"aten::softplus can be composed from clamp_min, abs, neg, exp, log1p, add: {compositions()['softplus']['by']}"]
     without = find_target(manifest(tmp_path, lacks=("softplus", "log1p")))

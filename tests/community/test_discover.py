@@ -17,8 +17,8 @@ from day0.stages.discover import discover
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
 from tests.engine.emulated import manifest
+from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
 TOKENS = 20
@@ -50,7 +50,7 @@ def test_its_arithmetic_is_that_of_our_map(name: str) -> None:
     """Projections, router and experts by torch's count of the class, and by ours of the parts."""
     found, machine = inspect(checkpoint(name)), find_machine("cpu")
     load: dict[str, Any] = {"context": TOKENS, "batch": 1, "chunk": TOKENS, "dtype": "bfloat16"}
-    ours = map_ops(found, plan_memory(found, machine, Workload(**load)), machine)
+    ours = map_ops(found, quick_plan(found, machine, Workload(**load)), machine)
     for phase in ("prefill", "decode"):
         own = sum(site.flops for site in ours.sites if site.phase == phase and site.op in ("linear", "experts"))
         theirs = sum(row.flops for row in traced(checkpoint(name)).rows if row.phase == phase and row.op in ("linear", "route", "experts"))

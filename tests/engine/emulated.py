@@ -10,8 +10,8 @@ from day0.engine.release import Release
 from day0.engine.targets import find_target
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
 from tests.engine.opened import inspected, load, processor
+from tests.plans import quick_plan
 
 PROMPTS = [[7, 3, 5, 2, 9, 4, 6, 8, 1, 3, 2] * 4, [3, 5, 4]]
 POOR = ("topk", "_grouped_mm", "_scaled_mm", "_scaled_grouped_mm")  # operators that it lacks
@@ -29,11 +29,11 @@ def manifest(folder: Path, lacks: tuple[str, ...] = POOR, types: tuple[str, ...]
 
 def mapped(released: Path, target: str, dtype: str = "bfloat16", **how: bool) -> MapOpsReport:
     """The map of a checkpoint for a target that this processor emulates."""
-    plan = plan_memory(inspected(released), processor(), load(dtype=dtype, chunk=16))
+    plan = quick_plan(inspected(released), processor(), load(dtype=dtype, chunk=16))
     return map_ops(inspected(released), plan, processor(), find_target(target), emulate=True, **how)
 
 
 def start(released: Path, report: MapOpsReport, dtype: str = "bfloat16") -> Engine:
     """An engine that obeys the map."""
-    plan = plan_memory(inspected(released), processor(), load(dtype=dtype, chunk=16))
+    plan = quick_plan(inspected(released), processor(), load(dtype=dtype, chunk=16))
     return Engine.start(Release.open(released), plan, report, None, torch.device("cpu"))

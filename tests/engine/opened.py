@@ -35,6 +35,7 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import plan_memory
+from tests.plans import quick_plan
 from tests.zoo import kimi_k3
 from tests.zoo.family import catalog
 from tests.zoo.tokenizer import CONFIG_IDS
@@ -60,8 +61,9 @@ def inspected(folder: Path) -> InspectReport:
 
 
 @cache
-def planned(folder: Path, workload: Workload) -> tuple[PlanMemoryReport, MapOpsReport]:
-    plan = plan_memory(inspected(folder), processor(), workload)
+def planned(folder: Path, workload: Workload, *, rehearsed: bool = False) -> tuple[PlanMemoryReport, MapOpsReport]:
+    """`rehearsed`: activations as well."""
+    plan = (plan_memory if rehearsed else quick_plan)(inspected(folder), processor(), workload)
     return plan, map_ops(inspected(folder), plan, processor())
 
 

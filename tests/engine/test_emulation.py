@@ -102,11 +102,11 @@ def test_a_map_is_what_runs() -> None:
     from day0.engine.packed import Workspace
     from day0.spec.registry import kernels, ops
     from day0.stages.map_ops import map_ops
-    from day0.stages.plan_memory import plan_memory
+    from tests.plans import quick_plan
 
     for name in ("llama", "deepseek_v3", "qwen3_next", "gpt_oss"):
         found = inspected(checkpoint(name))
-        report = map_ops(found, plan_memory(found, processor(), load()), processor())
+        report = map_ops(found, quick_plan(found, processor(), load()), processor())
         bound = Bound(report.sites, Workspace(0, torch.device("cpu")))
         for site in report.sites:
             right = kernels().get(site.kernel).fn if site.kernel else ops().get(site.op).reference

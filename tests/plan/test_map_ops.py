@@ -16,7 +16,7 @@ from day0.spec.workload import Workload
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import Chooser, map_ops
-from day0.stages.plan_memory import plan_memory
+from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
 PACKED = [name for name in names() if "-fp8" in name]
@@ -29,7 +29,7 @@ def inspected(name: str) -> InspectReport:
 
 def mapped(name: str, target: str = "cpu") -> MapOpsReport:
     machine = find_machine(target)
-    return map_ops(inspected(name), plan_memory(inspected(name), machine, Workload(context=300, batch=3, chunk=200)), machine)
+    return map_ops(inspected(name), quick_plan(inspected(name), machine, Workload(context=300, batch=3, chunk=200)), machine)
 
 
 @pytest.mark.parametrize("name", names())

@@ -24,6 +24,7 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.plan_memory import complete, plan_memory
+from tests.plans import quick_plan
 from tests.zoo import checkpoint
 
 MODELS = ("llama", "llama_tied", "qwen2", "qwen3_moe", "mixtral", "olmoe", "deepseek_v3", "deepseek_v3-fp8", "qwen3_moe-fp8")
@@ -106,7 +107,7 @@ def test_state_agrees_with_the_cache_of_transformers(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_engine_allocates_what_was_planned(name: str, weights: str, dtype: str) -> None:
     """To the byte: by the engine's own account, and by the storages that torch holds (lookup tables of the engine may come on top)."""
-    report = plan(name, weights=weights, dtype=dtype, context=200, batch=3)
+    report = quick_plan(inspected(name), machine(64 * GIB), Workload(weights=weights, dtype=dtype, context=200, batch=3))  # type: ignore[arg-type]
     mapped = map_ops(inspected(name), report, report.machine.machine())
     before = storages()
     engine = Engine.start(release(name), report, mapped, None, torch.device("cpu"))

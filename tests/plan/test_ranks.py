@@ -15,14 +15,14 @@ from day0.spec.workload import Workload
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
+from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
 
 def mapped(name: str, **degrees: int) -> MapOpsReport:
     found, machine = inspect(checkpoint(name)), find_machine("h200_sxm")
     load: dict[str, Any] = {"context": 300, "batch": 8, "chunk": 200, "dtype": "bfloat16", **degrees}
-    return map_ops(found, plan_memory(found, machine, Workload(**load)), machine)
+    return map_ops(found, quick_plan(found, machine, Workload(**load)), machine)
 
 
 @pytest.mark.parametrize("name", names())

@@ -19,7 +19,7 @@ from day0.spec.workload import Workload
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine, profile_names
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
+from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
 FAMILIES = [name for name in names() if "-" not in name]
@@ -29,7 +29,7 @@ PACKED = ["deepseek_v3-fp8", "qwen3_moe-int4", "qwen3_moe-mxfp4", "qwen3_moe-nvf
 @cache
 def planned(name: str) -> tuple[InspectReport, PlanMemoryReport, Machine]:
     found, machine = inspect(checkpoint(name)), find_machine("cpu")
-    return found, plan_memory(found, machine, Workload(context=300, batch=3, chunk=200, dtype="bfloat16")), machine
+    return found, quick_plan(found, machine, Workload(context=300, batch=3, chunk=200, dtype="bfloat16")), machine
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *PACKED])

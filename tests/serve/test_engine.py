@@ -25,8 +25,8 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.opening import planned
-from day0.stages.plan_memory import plan_memory
 from day0.stages.serve import Wanted, serve
+from tests.plans import quick_plan
 from tests.serve.live import PATIENCE, until
 from tests.zoo import checkpoint
 
@@ -40,7 +40,7 @@ def folder():
 
 def opened(folder):
     inspected, machine = inspect(folder), find_machine(None)
-    plan = plan_memory(inspected, machine, Workload(context=128, batch=4, dtype="float32"))
+    plan = quick_plan(inspected, machine, Workload(context=128, batch=4, dtype="float32"))
     return planned(plan, map_ops(inspected, plan, machine))
 
 

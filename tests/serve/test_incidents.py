@@ -13,10 +13,10 @@ from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
 from day0.stages.opening import planned
-from day0.stages.plan_memory import plan_memory
 from day0.stages.serve import Wanted, serve
 from tests.cli.conftest import day0
 from tests.cli.test_replay import leak, wrong
+from tests.plans import quick_plan
 from tests.serve.live import PATIENCE
 from tests.zoo import checkpoint
 
@@ -29,7 +29,7 @@ def running(folder, every=False):
     """The address of a server that keeps incidents in `folder`, and what it tells of them."""
     release, machine = checkpoint("qwen3_moe"), find_machine(None)
     inspected = inspect(release)
-    plan = plan_memory(inspected, machine, Workload(context=64, batch=4, dtype="float32"))
+    plan = quick_plan(inspected, machine, Workload(context=64, batch=4, dtype="float32"))
     opening = planned(plan, map_ops(inspected, plan, machine))
     told, found, event = [], [], threading.Event()
 

@@ -19,7 +19,7 @@ from day0.spec.workload import Workload
 from day0.stages import validate as stage
 from day0.stages.inspect import inspect
 from day0.stages.map_ops import map_ops
-from day0.stages.plan_memory import plan_memory
+from tests.plans import quick_plan
 
 Fault = Callable[[Release], None]
 Reports = tuple[InspectReport, PlanMemoryReport, MapOpsReport]
@@ -30,7 +30,7 @@ def reports(folder: Path, dtype: str | None = None, vision: bool | None = None) 
     """What the stages before say about a model on this processor."""
     machine = backends().get("cpu").probe()
     inspected = inspect(folder)
-    plan = plan_memory(inspected, machine, Workload(dtype=dtype, vision=vision))
+    plan = quick_plan(inspected, machine, Workload(dtype=dtype, vision=vision))
     return inspected, plan, map_ops(inspected, plan, machine)
 
 

@@ -135,7 +135,7 @@ def test_every_call_of_a_tower_is_mapped_and_every_mapped_one_is_made() -> None:
 
     for name in SEEING:
         folder = checkpoint(name)
-        plan, mapped = planned(folder, load(vision=True, context=400))
+        plan, mapped = planned(folder, load(vision=True, context=400), rehearsed=True)
         made: list[Any] = []
 
         def note(where: Any, op: str, function: Any) -> Any:
