@@ -10,6 +10,7 @@ from torch import Tensor
 
 from day0.checkpoint.folder import Checkpoint
 from day0.community.reference import Reference
+from day0.engine.definition import Definition
 from day0.engine.probe import Probe
 from day0.engine.release import Release
 from day0.spec.reports.map_ops import MapOpsReport
@@ -29,6 +30,11 @@ class Bench:
     def probes(self) -> dict[torch.dtype, Probe]:
         """Our engine, in both types."""
         return {dtype: Probe.open(self.release, mapped, str(dtype).removeprefix("torch.")) for dtype, mapped in self.maps.items()}
+
+    @cached_property
+    def definition(self) -> Definition:
+        """Our own definition, in float32; on the weights that our engine holds."""
+        return Definition(self.probes[torch.float32])
 
     @cached_property
     def truth(self) -> Reference:

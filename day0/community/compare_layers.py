@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from day0.community.bench import Bench
+from day0.community.compare_references import compare_references
 from day0.community.null import Reordered
+from day0.community.parts import keys
 from day0.community.reads import ascending, differing, read
 from day0.community.reference import LayerRun, Reference
-from day0.community.selection import Selection, rule
+from day0.community.selection import Selection, rule, same
 from day0.community.statistics import compare, dtype_name
 from day0.engine.probe import LayerResult, Probe
 from day0.spec.evidence import (
@@ -53,8 +55,9 @@ def compare_layer(
                     null = bench.own.layer(place, entering_TD, ids=ids, handed=handed, **repeated(truth))
         choices = Choices.of(bench, place, truth, handed)
         kept: dict[Phase, dict[int, LayerResult]] = {}
+        entered = probe.entering(bench.ours(place)[0], entering_TD)
         for phase, chunks in runs(len(entering_TD)).items():
-            ours = kept[phase] = chain(probe, bench.ours(place), probe.entering(bench.ours(place)[0], entering_TD), choices, chunks, ids)
+            ours = kept[phase] = chain(probe, bench.ours(place), entered, choices, chunks, ids)
             evidence += _parts(bench, place, phase, dtype, ours, (truth, peer, null))
             for index, result in ours.items():
                 if truth.selection and result.scores_TE is not None and truth.router is not None:
@@ -64,6 +67,8 @@ def compare_layer(
                 evidence += _reused(bench, dtype, ours, choices, handed)
         if dtype == torch.float32:
             evidence += received(kept)
+            own = chain(bench.definition, bench.ours(place), entered, choices, [len(entered)], ids)
+            evidence += compare_references(truth, choices.reads_TK, own, kept["prefill"], probe.leaving)
     return evidence, truths[torch.float32]
 
 
@@ -113,7 +118,7 @@ def _parts(
     truth, peer, null = right
     for half, (index, result) in enumerate(ours.items()):
         for part, mine in result.parts.items():
-            key = next((key for key in _keys(part, half, len(result.parts)) if key in truth.parts), None)
+            key = next((key for key in keys(part, half, len(result.parts)) if key in truth.parts), None)
             if key is None or truth.parts[key].shape != mine.shape:
                 if phase == "prefill" and dtype == torch.float32:
                     why = "the reference's layer has no module whose result is this part alone; the stream after the layer is compared"
@@ -125,13 +130,6 @@ def _parts(
     stream = bench.probes[dtype].leaving(last, ours[last].hidden_TD, truth.hidden_TD)
     errors = compare(stream, truth.hidden_TD, peer.hidden_TD if peer else None, dtype, null.hidden_TD if null else None)
     yield LayerEvidence(layer=last, part="residual", phase=phase, dtype=dtype_name(dtype), tokens=len(stream), errors=errors)
-
-
-def _keys(part: str, half: int, parts: int) -> Iterator[str]:
-    """Names of a part in the reference; a layer that is one sublayer may call it by another name."""
-    yield f"{part}.{half}" if half else part
-    if parts == 1 and not half:
-        yield from ("mixer", "ffn")
 
 
 def _reads(dtype: torch.dtype, ours: dict[int, LayerResult], choices: Choices, truth: LayerRun) -> Iterator[Evidence]:
@@ -181,10 +179,10 @@ def _selection(
     assert truth.selection is not None and truth.router is not None
     assert ours.scores_TE is not None and ours.experts_TK is not None and ours.weights_TK is not None
     by_rule = rule(truth.router, ours.scores_TE.float())
-    broken_T = ~_same(ours.experts_TK, by_rule)
+    broken_T = ~same(ours.experts_TK, by_rule)
     forced = rule(truth.router, ours.scores_TE.float(), ours.experts_TK)
     weights = (ours.weights_TK - forced.weights_TK).abs().max() / forced.weights_TK.abs().max()
-    flipped_T = ~_same(ours.experts_TK, truth.selection)
+    flipped_T = ~same(ours.experts_TK, truth.selection)
     near_T = _near(by_rule, truth.selection)
     peer_TE = peer.selection.logits_TE if peer and peer.selection else None
     scores = compare(ours.scores_TE, truth.selection.logits_TE, peer_TE, dtype)
@@ -193,15 +191,6 @@ def _selection(
         first=int(broken_T.int().argmax()) if broken_T.any() else -1, weights=float(weights), scores=scores,
         flips=int(flipped_T.sum()), explained=int((flipped_T & near_T).sum()),
     )  # fmt: skip
-
-
-def _same(experts_TK: Tensor, right: Selection) -> Tensor:
-    """Whether each token's experts are those of `right`, or others of exactly the same rank."""
-    ranked_TE = right.ranked_TE.float()
-    mine_TK = ranked_TE.gather(-1, experts_TK).sort(-1).values
-    best_TK = ranked_TE.gather(-1, right.experts_TK).sort(-1).values
-    distinct_T = (experts_TK.sort(-1).values.diff(dim=-1) != 0).all(-1)
-    return (mine_TK == best_TK).all(-1) & distinct_T
 
 
 def _near(ours: Selection, reference: Selection) -> Tensor:

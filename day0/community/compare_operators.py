@@ -78,7 +78,7 @@ def _layer(
 
 def _chunks(layer: Layer, tokens: int) -> list[int]:
     """Steps that call what a layer does in both phases: before the first border of its mixer where it has one, and in the end."""
-    first = min((border for border in borders(layer.mixer) if border), default=0)
+    first = min(borders(layer.mixer), default=0)
     early = [first // 2, 1] if 4 <= first < tokens - SINGLE else []
     single = min(SINGLE, tokens - sum(early) - 1)
     return [*early, tokens - sum(early) - single, *[1] * single]

@@ -47,6 +47,13 @@ def modules(layer: nn.Module) -> dict[str, nn.Module]:
     return found
 
 
+def keys(part: str, half: int, parts: int) -> Iterator[str]:
+    """Keys that a part of ours may have; a layer that is one sublayer may call it by another name."""
+    yield f"{part}.{half}" if half else part
+    if parts == 1 and not half:
+        yield from ("mixer", "ffn")
+
+
 def place_of(name: str) -> str:
     """The part that a child of a decoder layer is, by the names that transformers gives them; "" for norms and the like."""
     if "norm" in name or name.endswith("_hc") or "hyper" in name:

@@ -124,6 +124,15 @@ def rule(router: Router, logits_TE: Tensor, experts_TK: Tensor | None = None) ->
     return _selection(result, choice, router.scale)
 
 
+def same(experts_TK: Tensor, right: Selection) -> Tensor:
+    """Whether each token's experts are those of `right`, or others of exactly the same rank."""
+    ranked_TE = right.ranked_TE.float()
+    mine_TK = ranked_TE.gather(-1, experts_TK).sort(-1).values
+    best_TK = ranked_TE.gather(-1, right.experts_TK).sort(-1).values
+    distinct_T = (experts_TK.sort(-1).values.diff(dim=-1) != 0).all(-1)
+    return (mine_TK == best_TK).all(-1) & distinct_T
+
+
 def _selection(result: tuple[Tensor, ...], choice: _Choice, scale: float) -> Selection:
     """Routers return logits, weights and experts, or scores of all experts; the choice is then what the top-k gave."""
     logits, *others = result

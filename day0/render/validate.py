@@ -43,7 +43,8 @@ def first(report: ValidateReport) -> RenderableType | None:
     where = f"{found.line} (rung {found.rung}, {found.code})".removeprefix("first wrong at ")
     course = {"step": "the stream stays wrong from there on", "spike": "the stream recovers after it"}.get(found.course, "")
     rows = [("first wrong at", where), ("found", found.statistic), ("expected", found.expected)]
-    return facts(rows + ([("later layers", course)] if course else []))
+    more = {"later layers": course, "references disagree": found.references}
+    return facts([*rows, *((name, text) for name, text in more.items() if text)])
 
 
 def ladder(report: ValidateReport) -> Table:

@@ -9,7 +9,7 @@ from day0.spec.record import record
 
 Scope = Literal[
     "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "held", "operator", "layer", "selection", "rotary", "reads",
-    "reused", "state", "positions", "uncompared", "logits",
+    "reused", "state", "positions", "references", "uncompared", "logits",
     "service", "switch", "tower",
 ]  # fmt: skip
 

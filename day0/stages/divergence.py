@@ -16,6 +16,7 @@ LASTING = 0.1  # of the error where it began: what a stream that stays wrong kee
 DECIDED = {
     "D0704": "rule", "D0705": "rule", "D0708": "choice", "D0709": "choice", "D0707": "position", "D0710": "state", "D0711": "position",
 }  # fmt: skip
+DISAGREE = "D0712"
 BROAD = ("", "a part of the rows")  # patterns that say less than where the rows begin
 
 
@@ -44,7 +45,15 @@ def divergence(
         rung=rung, layer=evidence.layer, part=place.part, code=finding.code, statistic=f"{finding.subject}: {finding.found}",
         expected=finding.expected, line=f"first wrong at {', '.join(word for word in words if word)}", operator=operator, weights=weights,
         expert=expert, experts=experts, row=row, columns=columns, ratio=ratio, pattern=looks, course=_course(seen, evidence.layer),
+        references=_references(evidence, failed),
     )  # fmt: skip
+
+
+def _references(evidence: Evidence, failed: Sequence[Finding]) -> str:
+    """What is said where two references disagree, in this layer; of the part that is wrong rather than of another one."""
+    here = [one for one in failed if one.code == DISAGREE and one.subject.startswith(f"layer {evidence.layer} ")]
+    found = {one.subject: f"{one.subject}: {one.found}" for one in here}
+    return found.get(evidence.subject, next(iter(found.values()), ""))
 
 
 def _named(experts: Sequence[int]) -> str:

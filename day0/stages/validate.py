@@ -10,6 +10,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
+from math import isqrt
 from pathlib import Path
 
 import torch
@@ -21,7 +23,7 @@ from day0.community.compare_held import compare_held
 from day0.community.compare_operators import compare_operators
 from day0.community.compare_weights import compare_weights
 from day0.community.extra import transformers
-from day0.community.reach import reach
+from day0.community.reach import reach, seen, too_short
 from day0.community.skeleton import NoReference
 from day0.community.switch import Feature
 from day0.engine.heap import return_freed_memory
@@ -44,9 +46,11 @@ from day0.stages.opening import planned
 from day0.stages.verdict import Verdict
 from day0.stages.whole import compare_whole
 
-SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on
+SHORTEST, LONGEST = 64, 1024  # tokens of the sequence that layers are run on; longer only where attention is bounded further on
+COMPUTED: tuple[Rung, ...] = ("operators", "layers", "model")  # rungs that run layers
 COMPARED = ("layers", "model", "service")  # rungs that tell whether the model is right
 WORK = 2e12  # multiplications that one layer's run may cost
+SCORE = 96  # bytes of a card's memory for each score of one attention: references hold several of them in float64, beside much else
 TEXT = """A release is a folder of numbers and a promise of what they mean. The numbers are easy to check: they are there or not.
 The promise is harder. In 1962 a hyphen was left out of 1 line of guidance code, and 293 seconds after launch the rocket was destroyed.
 Ask a model where the Danube ends, how many legs a spider has, or for the 17th prime: (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41,
@@ -76,7 +80,7 @@ def validate(
     chosen = pick(layers, len(release.model.layers))
     own = compute_dtype(dtype or plan.workload.dtype)
     maps = {getattr(torch, name): mapped_for(inspected, plan, mapped, name) for name in dict.fromkeys(("float32", own))}
-    ids = prompt(release, tokens or sequence_length(release, chosen))
+    ids = prompt(release, tokens or sequence_length(release, chosen, plan.machine.memory))
     settings = [inspected.to_dict(), plan.to_dict(), mapped.to_dict(), chosen, rungs, own, inputs, ids, library and library.__version__]
     kept = Journal(journal, [*settings, torch.__version__, day0.__version__])
     bench = Bench(release, maps, against[1] if against else None)
@@ -145,8 +149,11 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
         except NoReference as error:
             for name in ("layers", "model"):
                 rungs[name] = _without(name, error)
+    first = next((name for name in task.rungs if name in COMPUTED), None)
+    model = task.bench.release.model
+    short = list(too_short([model.layers[index] for index in task.layers], len(task.ids), model.context, first)) if first else []
     for name in task.rungs:
-        yield name, rungs[name]()
+        yield name, chain(short, rungs[name]()) if name == first else rungs[name]()
 
 
 def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
@@ -190,12 +197,16 @@ def pick(layers: str, count: int) -> list[int]:
     return sorted(found)
 
 
-def sequence_length(release: Release, layers: Sequence[int]) -> int:
-    """Beyond every window and every stretched context where that is affordable, and no shorter than `SHORTEST`."""
+def sequence_length(release: Release, layers: Sequence[int], memory: int) -> int:
+    """Beyond every window, choice and stretched context where that is affordable with `memory` bytes, and no shorter than `SHORTEST`."""
     model = release.model
     active = max(sum(located.spec.active for located in release.layer(index).values()) for index in layers)
-    affordable = min(LONGEST, int(WORK / max(active, 1)))
-    longest = max(reach(model.layers[index], affordable) for index in layers)
+    affordable = int(WORK / max(active, 1))
+    longest = 0
+    for layer in (model.layers[index] for index in layers):
+        heads = getattr(getattr(layer.mixer, "attention", layer.mixer), "heads", 1)
+        held = isqrt(memory // (SCORE * heads))
+        longest = max(longest, reach(layer, min(affordable, LONGEST)), seen(layer, min(affordable, held)))
     return min(max(SHORTEST, longest), affordable, model.context)
 
 

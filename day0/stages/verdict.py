@@ -15,6 +15,7 @@ from day0.spec.evidence import (
     OperatorEvidence,
     PositionsEvidence,
     ReadsEvidence,
+    ReferencesEvidence,
     ReusedEvidence,
     RotaryEvidence,
     Rung,
@@ -37,7 +38,7 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "weight": (WeightEvidence, "weights"), "operator": (OperatorEvidence, "operators"), "layer": (LayerEvidence, "layers"),
     "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
-    "positions": (PositionsEvidence, "layers"),
+    "positions": (PositionsEvidence, "layers"), "references": (ReferencesEvidence, "layers"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
     "switch": (SwitchEvidence, "model"), "tower": (TowerEvidence, "model"),
 }  # fmt: skip

@@ -24,6 +24,11 @@ the first that is not there, and from which nothing that is there was computed, 
 variants are tried, with the numbers of the configuration: "right with limit 7" says what the model's description lacks, "computed with no
 limit" what an implementation leaves out.
 
+A reference may be wrong itself. Every layer is therefore run once more by our own definition, which is the operators' references without a
+kernel, and both references are compared with each other: where they disagree that is a finding of its own (D0712), which says with which of
+both the layer as it runs here agrees. The sequence is longer than every window and every sparse choice where work and memory allow it; what
+a sequence, given or limited by the model's context, is too short to show is named (D0805).
+
 The operator is a hint and not a verdict: where the reference multiplies by a constant at another place than our block does, the one
 between both places may be named instead. `ratio` is an error in units of the reference's own error in the same type, or of what one
 rounding explains. Discrete choices are judged by the reference's rule on our own scores, never by how often they differ.

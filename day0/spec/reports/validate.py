@@ -29,6 +29,7 @@ class Divergence(Strict):
     columns: tuple[int, int] | None = Field(None, description="first and last column that is wrong; null for all")
     ratio: float | None = Field(None, description="error to the larger of the reference's own and the budget")
     pattern: str = Field("", description='the simple change that would explain it: "scaled by 1.05", "halves exchanged", "precision"')
+    references: str = Field("", description="how two references disagree there, and which of them runs here; empty where they agree")
     course: Literal["", "step", "spike"] = Field("", description="step: the stream stays wrong after this layer; spike: it recovers")
 
 
