@@ -22,7 +22,7 @@ def run(evidence: HeldEvidence) -> Iterator[Finding]:
         places = [f"expert {evidence.expert}"] if evidence.expert is not None else []
         places += [f"{axis} {span[0]}–{span[1]}" for axis, span in (("rows", evidence.rows), ("columns", evidence.columns)) if span]
         found = f"differs by {evidence.deviation:.2g} of the largest value" + (f" at {', '.join(places)}" if places else "")
-        subject = f"layer {evidence.layer} {evidence.name}"
+        subject = evidence.name if evidence.layer is None else f"layer {evidence.layer} {evidence.name}"
         yield Finding(code="D0505", status="fail", subject=subject, expected="the values that are stored", found=found)
 
 

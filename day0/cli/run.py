@@ -27,8 +27,7 @@ def command(
     max_new: options.MaxNew = None,
     temperature: options.Temperature = 0.0,
     top_k: options.TopK = 0,
-    top_p: options.TopP = 1.0,
-    min_p: options.MinP = 0.0,
+    top_p: options.TopP = 1.0, min_p: options.MinP = 0.0,
     repetition_penalty: options.RepetitionPenalty = 1.0,
     seed: options.Seed = None,
     stop: options.Stop = None,
@@ -36,6 +35,7 @@ def command(
     device: options.Device = None,
     weights: options.Weights = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Measure the time of each operator.")] = True,
+    check: Annotated[bool, typer.Option("--self-check", help="First compare every layer as it runs with one on weights read another way.")] = False,
     record: options.Record = None,
     machine: options.Machine = None,
     reports: options.Reports = options.REPORTS,
@@ -52,9 +52,9 @@ def command(
         raise Day0Error("--chat takes no prompt, and goes with none of --raw, --json and --yaml", hint="day0 run --chat")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
     chain, opening = _open(reports, model, machine, executor, device, weights)
-    examination = _examination(chain, suite, reference) if suite else None
+    how = (sampling, tuple(stop or ()), _examination(chain, suite, reference) if suite else None)
     batches, talk = ([], None) if suite and not texts else _prompts(opening, None if chat else texts, images or [], raw, max_new)
-    return _answer(chain, opening, batches, talk, (sampling, tuple(stop or ()), examination), profile, record, json, yaml)
+    return _answer(chain, opening, batches, talk, how, profile, check, record, json, yaml)
 
 
 def _content(path: Path) -> str:
@@ -95,9 +95,19 @@ def _examination(chain: Any, file: Path, reference: bool) -> Any:
     return Examination(file=file, suite=read_suite(file), reference=open_chain(chain, "community") if reference else None)
 
 
+def _checked(opened: Any, tokens: Any) -> Any:
+    """Compare before anything is answered, and show how far that is."""
+    from day0.render.progress import progress
+    from day0.stages.self_check import self_check
+
+    with progress() as listen:
+        return self_check(opened, tokens, listen)
+
+
 def _answer(
-    chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any, Any], profile: bool, record: Path | None, json: bool, yaml: bool
-) -> int:
+    chain: Any, opening: Any, batches: Any, talk: Any, how: tuple[Any, Any, Any], profile: bool, check: bool, record: Path | None, json: bool,
+    yaml: bool,
+) -> int:  # fmt: skip
     """Read the weights, answer, write the report."""
     from day0.render import console
     from day0.render.progress import progress
@@ -111,7 +121,7 @@ def _answer(
     quiet = json or yaml or not batches
     said = silent if quiet else Answers([prompt.text for prompt in batches[0]]).hear if talk is None else speaker(talk.hear)
     sampling, stop, examination = how
-    report = run(opened, batches, sampling, stop, said, examination)
+    report = run(opened, batches, sampling, stop, said, examination, _checked if check else None)
     path = chain.write(report)
     if json or yaml:
         console.show(report, metrics, json=json, yaml=yaml)

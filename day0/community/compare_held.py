@@ -1,17 +1,17 @@
 """Weights as the engine holds them: cut, turned, stacked and joined, against each stored tensor decoded on its own."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from day0.checkpoint.folder import Checkpoint
 from day0.community.decode import independent
 from day0.community.pattern import pattern
-from day0.engine.probe import Probe
-from day0.engine.release import Located
+from day0.engine.release import Located, Release
 from day0.spec.evidence import HeldEvidence
 from day0.spec.names import Cut
 from day0.spec.packed import Packed
@@ -19,13 +19,11 @@ from day0.spec.packed import Packed
 LARGEST = 1 << 26  # elements of a stored tensor that is compared again; larger ones were compared where they are stored
 
 
-def compare_held(probe: Probe, layers: Sequence[int]) -> Iterator[HeldEvidence]:
-    """Evidence for the weights of `layers`, in float32; one layer is in memory at a time."""
-    for index in layers:
-        held = probe.weights(index)
-        for name, located in probe.release.layer(index).items():
-            if located.spec.count <= LARGEST * len(located.pieces) and located.spec.precision != "integer":
-                yield _one(probe, index, name, located, _at(held, name))
+def compare_held(release: Release, index: int, held: Any, experts: Collection[int] | None = None) -> Iterator[HeldEvidence]:
+    """Evidence for the weights of a layer that are held as `held`; of experts that are stored one by one, all or some."""
+    for name, located in release.layer(index).items():
+        if located.spec.count <= LARGEST * len(located.pieces) and located.spec.precision != "integer":
+            yield _one(release.checkpoint, index, name, located, _at(held, name), experts)
 
 
 def _at(held: Any, name: str) -> Any:
@@ -34,16 +32,20 @@ def _at(held: Any, name: str) -> Any:
     return held
 
 
-def _one(probe: Probe, index: int, name: str, located: Located, held: Any) -> HeldEvidence:
+def _one(
+    checkpoint: Checkpoint, index: int, name: str, located: Located, held: Any, experts: Collection[int] | None
+) -> HeldEvidence:  # fmt: skip
     """The worst expert of a bank that is stored one by one speaks for all."""
     worst = _Apart()
-    for e, (piece, stored) in enumerate(located.pieces):
-        found = independent(probe.release.checkpoint, stored)
-        if found is None:
+    for e in range(len(located.pieces)):
+        if located.stacked and experts is not None and e not in experts:
             continue
-        right = found[0] if piece.cut is None else _part(found[0], piece.cut, located.spec.shape)
+        right = stored_value(checkpoint, located, e)
+        if right is None:
+            continue
         mine = _decoded(held.expert(e) if located.stacked and isinstance(held, Packed) else held[e] if located.stacked else held)
-        apart = _difference(mine, right.reshape(mine.shape))
+        kept = held.dtype if isinstance(held, Tensor) else torch.float32
+        apart = _difference(mine, right.reshape(mine.shape).to(kept).float())
         if apart.deviation > worst.deviation:
             worst = replace(apart, expert=e) if located.stacked else apart
     expert = worst.expert if located.spec.role == "expert" else None
@@ -66,6 +68,15 @@ def _decoded(held: Any) -> Tensor:
     if isinstance(value, Packed):
         value = torch.stack([_decoded(value.expert(e)) for e in range(value.shape[0])])
     return value.float().cpu()
+
+
+def stored_value(checkpoint: Checkpoint, located: Located, e: int = 0) -> Tensor | None:
+    """What one stored tensor of a weight says that it is, in float32; None where it can be decoded in one way only."""
+    piece, stored = located.pieces[e]
+    found = independent(checkpoint, stored)
+    if found is None:
+        return None
+    return found[0] if piece.cut is None else _part(found[0], piece.cut, located.spec.shape)
 
 
 def _part(stored: Tensor, cut: Cut, shape: tuple[int, ...]) -> Tensor:
@@ -93,6 +104,11 @@ def _difference(mine: Tensor, right: Tensor) -> _Apart:
         return _Apart(deviation, expert)
     looks = pattern(mine.double(), right.double()) if math.isfinite(peak) else ""
     return _Apart(deviation, expert, _span(apart.amax(-1)), _span(apart.amax(0)), looks)
+
+
+def deviation(mine: Tensor, right: Tensor) -> dict[str, Any]:
+    """Fields of evidence for one tensor and what it should be."""
+    return vars(_difference(mine.float().cpu(), right.float().cpu()))
 
 
 def _span(apart: Tensor) -> tuple[int, int] | None:

@@ -128,8 +128,7 @@ def cut(source: Tensor, c: Cut) -> Tensor:
 
 def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor], dtype: torch.dtype) -> Any:
     """Weights of a layer as attributes: `w.mixer.q`, `w.ffn.experts.gate`; and their groups: `w.mixer.qkv`."""
-    root = SimpleNamespace()
-    groups: dict[str, list[Any]] = {}
+    values = {}
     for name, located in weights.items():
         form = formats().get(located.format)
         value: Any = tensors.get((name, ""))
@@ -139,13 +138,28 @@ def assemble(weights: dict[str, Located], tensors: dict[tuple[str, str], Tensor]
             section, kind = located.pieces[0][0].cut, torch_dtype(rest_dtype(located.spec.precision, str(dtype).removeprefix("torch.")))
             turned = section is not None and section.transpose
             value = Packed(located.format, parts, located.pieces[0][1].block, located.spec.shape, kind, bank, turned)
+        values[name] = value
+    return named(weights, values)
+
+
+def named(weights: dict[str, Located], values: dict[str, Any]) -> Any:
+    """The same of what the weights are: `w.mixer.q`, `w.mixer.qkv`."""
+    root = SimpleNamespace()
+    for name, value in values.items():
         place(root, name, value)
+    for name, members in grouped(weights).items():
+        place(root, name, Group.of(tuple(values[member] for member in members)))
+    return root
+
+
+def grouped(weights: dict[str, Located]) -> dict[str, list[str]]:
+    """Name of each group → its members, in order."""
+    groups: dict[str, list[str]] = {}
+    for name, located in weights.items():
         if located.spec.group:
             prefix = name[: len(name) - len(located.spec.name.rpartition(".")[2])]
-            groups.setdefault(prefix + located.spec.group.rpartition(".")[2], []).append(value)
-    for name, members in groups.items():
-        place(root, name, Group.of(tuple(members)))
-    return root
+            groups.setdefault(prefix + located.spec.group.rpartition(".")[2], []).append(name)
+    return groups
 
 
 def place(root: SimpleNamespace, name: str, value: Any) -> None:

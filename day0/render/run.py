@@ -74,6 +74,10 @@ def metrics(report: RunReport) -> RenderableType:
         rows.append(("first token", f"{seconds(times.first_token)}   {_rate(times.prefill)} of prompt"))
     if times.decode_p50 is not None and times.decode_p95 is not None:
         rows.append(("decode", f"{seconds(times.decode_p50)} p50 · {seconds(times.decode_p95)} p95   {_rate(times.decode)}"))
+    check = report.self_check
+    if check is not None:
+        compared = f"{check.layers} layers on {check.tokens} tokens, {check.weights} weights"
+        rows.append(("self-check", f"{compared}: right, error at most {check.error:.1e}   {seconds(check.seconds)}"))
     rows.append(("memory", f"{size(memory.process_peak)} at the peak, {size(memory.process_before)} before the weights"))
     if memory.read:
         rows.append(("streamed", f"{size(memory.read)} of weights read for each step"))

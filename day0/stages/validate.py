@@ -27,6 +27,7 @@ from day0.community.reach import reach, seen, too_short
 from day0.community.skeleton import NoReference
 from day0.community.switch import Feature
 from day0.engine.heap import return_freed_memory
+from day0.engine.probe import Probe
 from day0.engine.release import Release
 from day0.engine.text import Tokenizer
 from day0.spec.dtype import compute_dtype
@@ -158,11 +159,16 @@ def climb(task: Task) -> Iterator[tuple[Rung, Iterator[Evidence]]]:
 
 def _weights(task: Task, everything: bool) -> Iterator[Evidence]:
     """As they are stored, then as the engine holds them."""
-    yield from compare_weights(task.bench.release, task.layers, everything, task.progress, task.journal.value)
+    release, probe = task.bench.release, task.bench.probes[torch.float32]
+    yield from compare_weights(release, task.layers, everything, task.progress, task.journal.value)
     for index in task.layers:
         task.progress("weights as held", index, task.layers[-1] + 1)
-        yield from task.journal.evidence(f"held {index}", partial(compare_held, task.bench.probes[torch.float32], [index]))
+        yield from task.journal.evidence(f"held {index}", partial(_held, probe, index))
     task.progress("weights as held", task.layers[-1] + 1, task.layers[-1] + 1)
+
+
+def _held(probe: Probe, index: int) -> Iterator[Evidence]:
+    return compare_held(probe.release, index, probe.weights(index))
 
 
 def _service(task: Task) -> Iterator[Evidence]:

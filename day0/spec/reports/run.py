@@ -56,6 +56,17 @@ class Memory(Strict):
     read: int | None = Field(None, description="weights taken from files for each step, bytes; null where no step was watched")
 
 
+class SelfCheck(Strict):
+    """The run's own weights and layers, next to layers on weights that were read and decoded another way."""
+
+    tokens: int = Field(description="first tokens of the first prompt that the layers were run on")
+    layers: int = Field(description="layers that were run, each by the run's kernels on the run's weights, and by the operators' references")
+    parts: int = Field(description="results compared: what each part adds and the stream after each layer, in one step and in several")
+    weights: int = Field(description="weights compared as they are held; of experts stored one by one, those that the tokens are sent to")
+    error: float = Field(description="largest relative error of any part, next to the reference in float32")
+    seconds: float = Field(description="time it took, seconds")
+
+
 class OperatorTime(Strict):
     """Time spent in one operator."""
 
@@ -82,4 +93,5 @@ class RunReport(Report):
     times: Times = Field(description="how long it took")
     memory: Memory = Field(description="how much it took")
     operators: list[OperatorTime] = Field(description="time by operator, longest first; empty when it was not measured")
+    self_check: SelfCheck | None = Field(None, description="what was compared before anything was answered; null where nobody asked")
     suites: list[SuiteScore] = Field(default_factory=list, description="how often a suite of questions was answered rightly, and by whom")
