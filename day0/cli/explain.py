@@ -11,7 +11,7 @@ import typer
 from day0.spec.errors import Day0Error
 
 COMMANDS = {  # scope of a check → command; of all others validate
-    **dict.fromkeys(("checkpoint", "release", "likely", "digests", "samples"), "inspect"), "plan": "plan-memory",
+    **dict.fromkeys(("checkpoint", "release", "likely", "digests", "samples", "norms"), "inspect"), "plan": "plan-memory",
 }  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from day0.spec.finding import Finding
 from day0.spec.record import record
 
 Scope = Literal[
-    "checkpoint", "release", "likely", "digests", "samples", "plan", "weight", "held", "operator", "layer", "selection", "rotary", "reads",
-    "reused", "state", "positions", "references", "uncompared", "logits",
+    "checkpoint", "release", "likely", "digests", "samples", "norms", "plan", "weight", "held", "operator", "layer", "selection", "rotary",
+    "reads", "reused", "state", "positions", "references", "uncompared", "logits",
     "service", "switch", "tower",
 ]  # fmt: skip
 

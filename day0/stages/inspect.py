@@ -1,7 +1,7 @@
 """`day0 inspect`: what a release is, where its bytes are, and whether the copy is sound.
 
-Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, samples with
---deep, and all with --hash. No torch.
+Reads configuration, index, shard headers and tokenizer files; of weights only duplicates, to compare them, a few norms,
+samples with --deep, and all with --hash. No torch.
 Leaves inspect.yaml. Exit codes of the command: 0 sound; 1 a finding fails; 2 there is no release to look at.
 """
 
@@ -25,6 +25,7 @@ from day0.engine import anatomy
 from day0.engine.known import Known, by_usual_words
 from day0.engine.likely import Likely
 from day0.engine.nearest import nearest
+from day0.engine.norms import norms
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
@@ -36,6 +37,7 @@ from day0.spec.reports.inspect import (
     FileRow,
     InspectReport,
     ModelRow,
+    NormRow,
     SampleRow,
     SourceRow,
     TemplateRow,
@@ -65,7 +67,8 @@ def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, pr
     checkpoint = release.checkpoint if release else opened
     hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
     sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep and not checkpoint.config_alone else None
-    given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled}
+    read = norms(release) if release and not checkpoint.config_alone and checkpoint.source.fetched is None else None
+    given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled, "norms": read}
     given["likely"] = told if isinstance(told, Likely) else None
     asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
     findings = [finding for check in asked for finding in check.run(given[check.scope])]
@@ -78,6 +81,7 @@ def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, pr
         parameters=told.parameters(),
         bytes=weigh(checkpoint, told),
         structure=told.structure(),
+        norms=[NormRow(**asdict(kind)) for kind in read or ()],
         layers=told.layers(),
         tokenizer=tokenizer(checkpoint.source),
         template=template(checkpoint.source),

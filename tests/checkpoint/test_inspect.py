@@ -31,7 +31,8 @@ def test_zoo(name: str) -> None:
     """Bytes and weights as safetensors counts them; every tensor claimed, every key read."""
     folder = checkpoint(name)
     report, stored = inspect(folder), tensors(folder)
-    assert {finding.code for finding in report.findings if finding.status != "pass"} <= {"D0304"}  # prediction layers declared, none stored
+    known = {"D0304"} | ({"D0313"} if name == "qwen4_exp" else set())  # prediction layers declared, none stored; norms drawn around one
+    assert {finding.code for finding in report.findings if finding.status != "pass"} <= known
     assert report.verdict == "sound" and report.model.family and report.config.unread == {}
     assert report.bytes.total == sum(tensor.numel() * tensor.element_size() for tensor in stored.values())
     for division in (report.bytes.by_dtype, report.bytes.by_format, report.bytes.by_role):

@@ -116,6 +116,18 @@ class ExpertLayoutRow(Strict):
     tensor: str = Field(description="one of the weights, by its name on disk")
 
 
+class NormRow(Strict):
+    """Weights of the norms of one place, by those of the first, the middle and the last layer that has them."""
+
+    name: str = Field(description='the place: "residual.mixer_norm"; "norm" is the last one')
+    formula: Literal["w", "1 + w"] | None = Field(description="what the family multiplies by; null where it makes something else of the weight")
+    tensors: list[str] = Field(description="those that were read, by their names on disk; without what is all zero")
+    means: list[float] = Field(description="mean of each")
+    stored: Literal["about 0", "about 1", "neither"] = Field(
+        description="what all of them are: values of both signs around zero, positive ones around one; a hint at the formula that they are for"
+    )
+
+
 class StructureRow(Strict):
     """What the stack is made of, and what goes between its layers."""
 
@@ -212,6 +224,9 @@ class InspectReport(Report):
     parameters: ParameterRow = Field(description="how many weights")
     bytes: ByteRow = Field(description="where the bytes are")
     structure: StructureRow = Field(description="what it is made of")
+    norms: list[NormRow] = Field(
+        default_factory=list, description="weights of norms; empty where no family reads the release, or its weights are not on this machine"
+    )
     layers: list[LayerRow] = Field(description="the stack, in order")
     tokenizer: TokenizerRow | None = Field(description="null when the folder has none")
     template: TemplateRow | None = Field(description="null when the release has no chat template")
