@@ -98,6 +98,13 @@ class Reference:
             return self.model(**self._dummy(hidden_TD, 0, [0] * len(hidden_TD)), use_cache=False).logits[0].float()
 
     @torch.no_grad()
+    def normed(self, hidden_TD: Tensor) -> Tensor:
+        """What the output matrix reads of the stream that leaves the last layer, [T, D] in the model's type."""
+        with self._only(self.layers - 1, hidden_TD):
+            found = decoder(self.model)(**self._dummy(hidden_TD, 0, [0] * len(hidden_TD)), use_cache=False)
+        return found.last_hidden_state[0]
+
+    @torch.no_grad()
     def layer(
         self, index: int, hidden_TD: Tensor, start: int = 0, experts_TK: Tensor | None = None, *, ids: Sequence[int] | None = None,
         handed: Tensor | None = None, reads: Tensor | None = None,

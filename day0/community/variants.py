@@ -43,6 +43,14 @@ def explain(call: Call, result: Tensor, wrong_T: Tensor, passing: Passing, numbe
     return next((f"computed with {name}" for name, found in made if not differing(mine, found).any()), "")
 
 
+def alternatives(call: Call) -> Iterator[tuple[str, Tensor]]:
+    """(name, result) of a call after each change that is worth trying, in float32."""
+    reference = ops().get(call.op).reference
+    arguments = inspect.signature(reference).bind(*call.args, **call.kwargs).arguments
+    wide = {name: widened(value, torch.float32) for name, value in arguments.items()}
+    return ((name, reference(**change(wide))) for name, change in _variants(wide, ()))
+
+
 def _computed(reference: Callable[..., Any], arguments: Arguments) -> Tensor:
     """The reference's result, with what it does not have added."""
     extra = arguments.pop("added", None)
@@ -75,11 +83,13 @@ class _Read:
 
 def _rows(name: str, value: Any, rows: Tensor) -> Any:
     """An argument of a few tokens alone."""
-    return value[rows] if isinstance(value, Tensor) and name.rpartition("_")[2].startswith("T") else value
+    return value[rows] if isinstance(value, Tensor) and (name == "x" or name.rpartition("_")[2].startswith("T")) else value
 
 
 def _variants(arguments: Arguments, numbers: Iterable[float]) -> Iterator[Variant]:
     """Changes that are worth trying."""
+    if arguments.get("weight_D") is not None and "plus_one" in arguments:
+        yield from _gains(arguments["plus_one"])
     name = next((name for name, value in arguments.items() if isinstance(value, Activation)), None)
     if name is None:
         return
@@ -94,6 +104,12 @@ def _variants(arguments: Arguments, numbers: Iterable[float]) -> Iterator[Varian
     if arguments.get("biases") is not None:
         yield "biases of down not weighted", _unweighted
         yield "no biases of down", lambda given: given | {"biases": (*given["biases"][:2], given["biases"][2] * 0)}
+
+
+def _gains(plus_one: bool) -> Iterator[Variant]:
+    """Other readings of a norm's weight."""
+    yield "the weight alone" if plus_one else "one added to the weight", lambda given: given | {"plus_one": not plus_one}
+    yield "one added twice" if plus_one else "one taken from the weight", lambda given: given | {"weight_D": given["weight_D"] + (2 * plus_one - 1)}
 
 
 def _activations(own: Activation, numbers: list[float]) -> Iterator[tuple[str, Activation]]:

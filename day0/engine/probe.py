@@ -107,20 +107,21 @@ class Probe:
     @torch.inference_mode()
     def head(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
         """Float32 logits [T, W] of the stream that left the last layer; no layer's weights are held beside the head's rows."""
-        self._judge, self._loaded = judge, None
-        model, ends = self.release.model, self.release.ends()
-        bound = self._ends("prefill")
+        x_TD, model, bound = self.normed(stream_TD, judge), self.release.model, self._ends("prefill")
         name = "embed" if model.tied else "head"
-        small = {name: located for name, located in ends.items() if located.spec.role not in ("embed", "head")}
-        w = self._load(small)
-        residual = model.layers[-1].residual
-        collapse = self._ends("prefill", "collapse")
-        x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
-        if model.norm is not None:
-            x_TD = bound.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
         starts = range(0, model.vocab, footprint.HEAD_ROWS)
         pieces = [bound.linear(x_TD, self._rows(name, start, min(footprint.HEAD_ROWS, model.vocab - start))).float() for start in starts]
         return torch.cat(pieces, dim=-1) * model.logit_scale
+
+    @torch.inference_mode()
+    def normed(self, stream_TD: Tensor, judge: Judge | None = None) -> Tensor:
+        """What the head reads of the stream that left the last layer, [T, D]: streams joined, and the last norm."""
+        self._judge, self._loaded = judge, None
+        model, bound, collapse = self.release.model, self._ends("prefill"), self._ends("prefill", "collapse")
+        w = self._load({name: each for name, each in self.release.ends().items() if each.spec.role not in ("embed", "head")})
+        residual = model.layers[-1].residual
+        x_TD = blocks().get(residual.kind).close(stream_TD.to(self.dtype), residual, getattr(w, "collapse", None), collapse)
+        return x_TD if model.norm is None else bound.rms_norm(x_TD, w.norm, model.norm.eps, model.norm.plus_one)
 
     @torch.inference_mode()
     def layer(

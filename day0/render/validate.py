@@ -30,6 +30,8 @@ def validate(report: ValidateReport) -> RenderableType:
         towers(report) if report.towers else None,
         Text() if report.switches else None,
         switches(report) if report.switches else None,
+        Text() if report.norms else None,
+        norms(report) if report.norms else None,
         Text() if report.logits else None,
         logits(report) if report.logits else None,
     )
@@ -113,6 +115,14 @@ def switches(report: ValidateReport) -> Table:
     for row in report.switches:
         named = ", ".join(map(str, row.layers)) or "none"
         made.add_row(row.feature, f"{row.all:.1e}", named, f"{row.alone:.1e}" if row.layers else "", f"{row.rest:.1e}" if row.layers else "")
+    return made
+
+
+def norms(report: ValidateReport) -> Table:
+    """What the head reads of the reference's last stream."""
+    made = table("final norm", "relative error", "to the reference's")
+    for row in report.norms:
+        made.add_row(row.dtype, f"{row.errors.ours:.1e}", "" if row.dtype == "float32" else f"{row.errors.ratio:.2f}")
     return made
 
 

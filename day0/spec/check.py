@@ -9,7 +9,7 @@ from day0.spec.record import record
 
 Scope = Literal[
     "checkpoint", "release", "likely", "digests", "samples", "norms", "plan", "weight", "held", "operator", "layer", "selection", "rotary",
-    "reads", "reused", "state", "positions", "references", "uncompared", "logits",
+    "reads", "reused", "state", "positions", "references", "uncompared", "norm", "logits",
     "service", "switch", "tower",
 ]  # fmt: skip
 

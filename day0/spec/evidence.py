@@ -208,6 +208,19 @@ class DepthEvidence(Evidence):
 
 
 @record
+class NormEvidence(Evidence):
+    """What the head reads of the stream that leaves the reference's last layer: streams joined, and the last norm."""
+
+    dtype: str  #: type it computed in
+    tokens: int  #: of the sequence
+    errors: Errors  #: against the reference in float32
+
+    @property
+    def subject(self) -> str:
+        return "final norm"
+
+
+@record
 class Uncompared(Evidence):
     """Something that was asked for and could not be compared."""
 

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from day0.spec.evidence import CallEvidence, DepthEvidence, Evidence, HeldEvidence, ModelEvidence, OperatorEvidence, Rung, TowerEvidence
+from day0.spec.evidence import (
+    CallEvidence,
+    DepthEvidence,
+    Evidence,
+    HeldEvidence,
+    ModelEvidence,
+    NormEvidence,
+    OperatorEvidence,
+    Rung,
+    TowerEvidence,
+)  # fmt: skip
 from day0.spec.finding import Finding
 from day0.spec.model import Model
 from day0.spec.reports.validate import Divergence
@@ -73,20 +83,21 @@ def _weights(evidence: Evidence) -> str:
 
 def _kind(model: Model, evidence: Evidence) -> str:
     """What the part is called: "moe_ffn" for the ffn of a sparse layer."""
-    if isinstance(evidence, TowerEvidence):
+    if isinstance(evidence, TowerEvidence | NormEvidence):
         return evidence.subject
     part = getattr(model.layers[evidence.layer], evidence.part, None) if evidence.layer is not None else None
     return part.kind if part is not None else evidence.part
 
 
 def _outside(evidence: Evidence, seen: Sequence[Evidence]) -> str:
-    """Of logits that are wrong: whether the stream of the last layer, or of the first one, is."""
-    errors = [one.errors for one in seen if isinstance(one, DepthEvidence) and one.dtype == "float32"]
-    if not isinstance(evidence, ModelEvidence) or not errors:
+    """Of a norm or of logits that are wrong: whether the stream of the last layer, or of the first one, is."""
+    depths = [one for one in seen if isinstance(one, DepthEvidence) and one.dtype == "float32"]
+    if not isinstance(evidence, NormEvidence | ModelEvidence) or not depths:
         return ""
-    if errors[-1].ours <= STREAM:
-        return "after the last layer (norm or head)"
-    return "before the first layer (embedding)" if errors[0].ours > STREAM else ""
+    if depths[-1].errors.ours <= STREAM:
+        equal = f"layers 0–{depths[-1].layer} equal"
+        return equal if isinstance(evidence, NormEvidence) else f"after the last norm (head), {equal}"
+    return "before the first layer (embedding)" if depths[0].errors.ours > STREAM else ""
 
 
 def _pattern(evidence: Evidence, finding: Finding, failed: Sequence[Finding], call: CallEvidence | None) -> str:

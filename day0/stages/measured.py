@@ -11,6 +11,7 @@ from day0.spec.evidence import (
     Evidence,
     LayerEvidence,
     ModelEvidence,
+    NormEvidence,
     OperatorEvidence,
     SelectionEvidence,
     ServiceEvidence,
@@ -18,7 +19,7 @@ from day0.spec.evidence import (
     TowerEvidence,
     WeightEvidence,
 )
-from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, OperatorRow, SelectionRow, ServiceRow, SwitchRow, TowerRow, WeightRow
+from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, NormRow, OperatorRow, SelectionRow, ServiceRow, SwitchRow, TowerRow, WeightRow
 
 LARGEST = 1e30  # stands for infinity, which JSON has no word for
 
@@ -39,6 +40,7 @@ def rows(evidence: Iterable[Evidence]) -> dict[str, Any]:
         "answers": [ServiceRow.model_validate(_fields(one, ServiceRow)) for one in only(ServiceEvidence)],
         "towers": [TowerRow.model_validate(_fields(one, TowerRow)) for one in only(TowerEvidence)],
         "switches": [SwitchRow.model_validate(_fields(one, SwitchRow)) for one in only(SwitchEvidence)],
+        "norms": [NormRow.model_validate(_fields(one, NormRow)) for one in only(NormEvidence)],
         "logits": [ModelRow.model_validate(_fields(one, ModelRow)) for one in only(ModelEvidence)],
     }
 

@@ -12,6 +12,7 @@ from day0.spec.evidence import (
     HeldEvidence,
     LayerEvidence,
     ModelEvidence,
+    NormEvidence,
     OperatorEvidence,
     PositionsEvidence,
     ReadsEvidence,
@@ -39,6 +40,7 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
     "positions": (PositionsEvidence, "layers"), "references": (ReferencesEvidence, "layers"),
+    "norm": (NormEvidence, "model"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
     "switch": (SwitchEvidence, "model"), "tower": (TowerEvidence, "model"),
 }  # fmt: skip

@@ -16,7 +16,7 @@ NAME = "model"  # of what is saved between layers
 
 
 def compare_whole(task: Task) -> Iterator[Evidence]:
-    """Evidence for the stream after each layer, for the logits, for an image, and for the feature that is turned on layer by layer."""
+    """Evidence for the stream after each layer, the last norm, the logits, an image, and the feature that is turned on layer by layer."""
     yield from _text(task)
     if task.plan.workload.sees and task.bench.opens is None:
         task.progress("image", 0, 1)
@@ -42,6 +42,7 @@ def _text(task: Task) -> Iterator[Evidence]:
             tensors, nothing = chosen(bench)
             journal.save(NAME, place, passes.tensors() | tensors, nothing)
     task.progress("model", layers, layers)
+    yield from journal.evidence("model norm", passes.norm)
     yield from journal.evidence("model logits", passes.logits)
 
 

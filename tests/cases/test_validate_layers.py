@@ -11,8 +11,9 @@ pytest.importorskip("transformers")
 from day0.engine.bind import Function
 from day0.engine.release import Release
 from day0.spec.activation import Activation
+from day0.spec.registry import ops
 from tests.mutation.fault import call, model, stale
-from tests.validate.planted import part, validate
+from tests.validate.planted import Fault, part, validate
 from tests.zoo import checkpoint
 
 LAYERS = dict(only=["layers"], dtype="float32")
@@ -110,21 +111,55 @@ def test_biases_of_experts_added_unweighted(monkeypatch: pytest.MonkeyPatch) -> 
     assert first.pattern == "computed with biases of down not weighted"
 
 
-def test_one_missing_in_the_last_norm_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """imp #1289: all layers right, perplexity doubled."""
+def as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Norms by their reference: an implementation that was chosen for one formula need not know the other."""
+    call("rms_norm", lambda _function: ops().get("rms_norm").reference)(monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "plus_one", "hint"), [("qwen3_next", False, "one added to the weight"), ("llama", True, "the weight alone")])
+def test_the_last_norm_alone_reads_its_weight_otherwise(monkeypatch: pytest.MonkeyPatch, name: str, plus_one: bool, hint: str) -> None:
+    """imp #1289: all layers right, perplexity doubled. The norm is a point of its own, before the logits."""
 
     def fault(release: Any) -> None:
-        model(norm=replace(release.model.norm, plus_one=False))(release)
+        model(norm=replace(release.model.norm, plus_one=plus_one))(release)
 
-    first = validate(monkeypatch, checkpoint("qwen3_next"), fault, only=["layers", "model"], dtype="float32").first_divergence
-    assert first is not None and first.rung == "model" and "after the last layer" in first.line
+    as_it_is_told(monkeypatch)
+    report = validate(monkeypatch, checkpoint(name), fault, only=["layers", "model"], dtype="float32")
+    first, last = report.first_divergence, report.layers[-1]
+    assert first is not None and (first.rung, first.layer, first.part, first.code) == ("model", None, "norm", "D0808")
+    assert first.pattern == f"right with {hint}" and first.line.startswith(f"first wrong at final norm, layers 0–{last} equal, ")
+    assert {finding.code for finding in report.findings if finding.status == "fail"} >= {"D0808", "D0801"}
 
 
-def test_one_that_is_in_the_weights_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """llmmanorg #151, mlx-vlm #2041: a converter had folded the one in, and it was added again."""
+@pytest.mark.parametrize("fault", [lambda r: model(logit_scale=1.5)(r), part(1, "ffn", lambda f: replace(f, activation=Activation(kind="gelu")))])
+def test_the_last_norm_is_right_where_something_else_is_wrong(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+    """The head, or a layer whose error every later stream has."""
+    report = validate(monkeypatch, checkpoint("llama"), fault, only=["model"], dtype="float32")
+    first = report.first_divergence
+    assert first is not None and first.part == "logits" and [row.errors.ours < 1e-6 for row in report.norms] == [True]
+    assert ("after the last norm (head), layers 0–" in first.line) == (report.depths[-1].errors.ours < 1e-4)
+
+
+def test_weights_around_one_to_which_one_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llmmanorg #151, mlx-vlm #2041: a converter had folded the one in, and it was added again, in every norm."""
+
+    def fault(release: Any) -> None:
+        norm = replace(release.model.norm, plus_one=True)
+        layers = tuple(replace(layer, residual=replace(layer.residual, norm=norm)) for layer in release.model.layers)
+        release.model = replace(release.model, norm=norm, layers=layers)
+
+    as_it_is_told(monkeypatch)
+    first = validate(monkeypatch, checkpoint("llama"), fault, only=["layers", "model"], dtype="float32").first_divergence
+    assert first is not None and (first.rung, first.layer, first.operator, first.weights) == ("layers", 0, "rms_norm", "mixer_norm")
+    assert first.pattern == "right with the weight alone"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("llama", "computed with one added to the weight"), ("qwen3_next", "computed with one added twice")])
+def test_a_kernel_that_adds_one_more(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:
+    """The same where the model knows of it."""
     call("rms_norm", lambda function: lambda x, weight, *rest: function(x, weight + 1, *rest))(monkeypatch)
-    first = validate(monkeypatch, checkpoint("llama"), layers="1", **LAYERS).first_divergence
-    assert first is not None and (first.layer, first.operator, first.weights) == (1, "rms_norm", "mixer_norm")
+    first = validate(monkeypatch, checkpoint(name), layers="1", **LAYERS).first_divergence
+    assert first is not None and (first.layer, first.operator, first.weights, first.pattern) == (1, "rms_norm", "mixer_norm", hint)
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 12])

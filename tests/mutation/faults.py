@@ -20,7 +20,8 @@ FORMULAS = {
     "one is not added to norm weights": Planted(
         "qwen3_next", "layers", 2, "residual", part(2, "residual", norm(plus_one=False)), operator="rms_norm", wanted=FLOAT32),
     "one is not added to the last norm's weight": Planted(
-        "qwen3_next", "model", None, "logits", lambda r: model(norm=replace(r.model.norm, plus_one=False))(r), wanted=dict(dtype="float32")),
+        "qwen3_next", "model", None, "norm", lambda r: model(norm=replace(r.model.norm, plus_one=False))(r),
+        pattern="right with one added to the weight", wanted=dict(dtype="float32")),
     "embeddings scaled": Planted("llama", "model", None, "logits", model(embed_scale=2.0), wanted=dict(dtype="float32")),
     "logits scaled": Planted(
         "llama", "model", None, "logits", model(logit_scale=1.02), pattern="scaled by 1.02", wanted=dict(dtype="float32")),

@@ -26,6 +26,11 @@ class PlainReference:
     def embed(self, ids: Sequence[int]) -> Tensor:
         return self._plain.weight("model.embed_tokens.weight")[list(ids)][:, None].float()
 
+    def normed(self, stream_TSD: Tensor) -> Tensor:
+        *blocks, prefix = stream_TSD.double().unbind(1)
+        last = self._plain.mix(blocks, prefix, "model.output_attn_res")
+        return self._plain.norm(last, "model.norm.weight").float()
+
     def head(self, stream_TSD: Tensor) -> Tensor:
         *blocks, prefix = stream_TSD.double().unbind(1)
         last = self._plain.mix(blocks, prefix, "model.output_attn_res")

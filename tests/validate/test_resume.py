@@ -101,7 +101,7 @@ def test_what_was_measured_of_the_model_is_reused(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(Stopped):
             validate(monkeypatch, folder, journal=journal, progress=at(*stop), **wanted)
     kept = [json.loads(line)["key"] for line in (journal / "measured.jsonl").read_text().splitlines()]
-    assert kept == ["model 0", "model 1", "model 2", "model logits", "service: the engine alone", "service: answers"]
+    assert kept == ["model 0", "model 1", "model 2", "model norm", "model logits", "service: the engine alone", "service: answers"]
     for name in ("_asked", "_heard"):
         monkeypatch.setattr(service, name, None)
     assert timeless(validate(monkeypatch, folder, journal=journal, **wanted).to_dict()) == right

@@ -37,9 +37,9 @@ def test_healthy_models_pass_in_float32_and_bfloat16(monkeypatch: pytest.MonkeyP
 
 def test_every_check_of_the_ladder_looked_at_something(monkeypatch: pytest.MonkeyPatch) -> None:
     report = validate(monkeypatch, checkpoint("deepseek_v3-fp8"))
-    scopes = {"weight", "held", "operator", "layer", "selection", "rotary", "state", "positions", "references", "logits"}
+    scopes = {"weight", "held", "operator", "layer", "selection", "rotary", "state", "positions", "references", "norm", "logits"}
     ladder = {check.code for _, check in checks().items() if check.scope in scopes}
-    assert len(ladder) >= 18
+    assert len(ladder) >= 19
     assert {finding.code for finding in report.findings} == ladder
 
 

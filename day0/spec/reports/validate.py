@@ -117,6 +117,14 @@ class DepthRow(Strict):
     errors: ErrorsRow = Field(description="against the reference in float32")
 
 
+class NormRow(Strict):
+    """What the head reads of the stream that leaves the reference's last layer."""
+
+    dtype: str = Field(description="type it computed in")
+    tokens: int = Field(description="length of the sequence")
+    errors: ErrorsRow = Field(description="against the reference in float32")
+
+
 class ModelRow(Strict):
     """Logits of the whole model on one prompt."""
 
@@ -192,4 +200,5 @@ class ValidateReport(Report):
     answers: list[ServiceRow] = Field(default_factory=list, description="the service")
     towers: list[TowerRow] = Field(default_factory=list, description="the tower for images")
     switches: list[SwitchRow] = Field(default_factory=list, description="features that were turned on layer by layer")
+    norms: list[NormRow] = Field(default_factory=list, description="the last norm, with what joins several streams before it")
     logits: list[ModelRow] = Field(description="the whole model")
