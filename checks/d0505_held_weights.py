@@ -23,7 +23,8 @@ def run(evidence: HeldEvidence) -> Iterator[Finding]:
         places += [f"{axis} {span[0]}–{span[1]}" for axis, span in (("rows", evidence.rows), ("columns", evidence.columns)) if span]
         found = f"differs by {evidence.deviation:.2g} of the largest value" + (f" at {', '.join(places)}" if places else "")
         subject = evidence.name if evidence.layer is None else f"layer {evidence.layer} {evidence.name}"
-        yield Finding(code="D0505", status="fail", subject=subject, expected="the values that are stored", found=found)
+        hint = "it equals what is stored after a transpose" if evidence.pattern == "transposed" else ""
+        yield Finding(code="D0505", status="fail", subject=subject, expected="the values that are stored", found=found, hint=hint)
 
 
 CHECK = check(__name__, __doc__, run, "held")

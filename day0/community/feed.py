@@ -26,6 +26,7 @@ class Feed:
         self._model, self._checkpoint, self._device = model, checkpoint, device
         self._loading = transformers("core_model_loading")
         self._mapping = transformers("conversion_mapping").get_model_conversion_mapping(model)
+        _turn_squares(self._mapping, self._loading)
         self._config = transformers("modeling_utils").LoadStateDictConfig(
             dtype=dtype, dtype_plan=model._get_dtype_plan(dtype), weight_mapping=self._mapping, device_map={"": device})
         self._path, self._layers = decoder_layers(model)
@@ -123,6 +124,23 @@ class Feed:
         for name, value in names.items():
             if value.is_meta and name not in self._streamed and self._wanted(name) and (group != ENDS or not name.startswith(layer)):
                 raise Day0Error(f"the release has no tensor for {name}", self._checkpoint.folder, hint="run `day0 inspect`")
+
+
+def _turn_squares(mapping: Any, loading: Any) -> None:
+    """A bank that a release stores turned is turned where its matrices are square, too: there transformers takes it as it is."""
+
+    class Turned(loading.Transpose):  # type: ignore[misc]
+        def convert(self, input_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            held = next(iter(input_dict.values()))
+            shape = (held[0] if isinstance(held, list) else held).shape
+            way: Any = loading.Transpose(self.dim0, self.dim1) if shape[self.dim0] == shape[self.dim1] else super()
+            return way.convert(input_dict, *args, **kwargs)
+
+    for converter in mapping:
+        operations = getattr(converter, "operations", None) or []
+        for place, found in enumerate(operations):
+            if getattr(found, "check_dims", False):
+                operations[place] = Turned(found.dim0, found.dim1, check_dims=True)
 
 
 def _is_parameter(owner: nn.Module, name: str) -> bool:

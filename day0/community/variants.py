@@ -73,7 +73,7 @@ class _Read:
     """A bank whose experts are decoded once, when they are asked for."""
 
     def __init__(self, bank: Any) -> None:
-        self._bank, self._read = bank, dict[int, Tensor]()
+        self._bank, self._read, self.shape = bank, dict[int, Tensor](), bank.shape
 
     def __getitem__(self, e: int) -> Tensor:
         if e not in self._read:
@@ -101,6 +101,7 @@ def _variants(arguments: Arguments, numbers: Iterable[float]) -> Iterator[Varian
         if "biases" in arguments:
             yield "rows of gate and up in turns", lambda given: _dealt(given, gate, up, _in_turns)
             yield "rows of gate and up side by side", lambda given: _dealt(given, gate, up, _side_by_side)
+    yield from _turns(arguments, gate, up)
     if arguments.get("biases") is not None:
         yield "biases of down not weighted", _unweighted
         yield "no biases of down", lambda given: given | {"biases": (*given["biases"][:2], given["biases"][2] * 0)}
@@ -129,6 +130,18 @@ def _activations(own: Activation, numbers: list[float]) -> Iterator[tuple[str, A
             yield kind, replace(own, kind=kind)
 
 
+def _turns(arguments: Arguments, gate: str, up: str) -> Iterator[Variant]:
+    """Banks whose matrices are square as they are stored: their shape does not tell inputs from outputs."""
+    down = next((name for name in arguments if name.startswith("down_")), "")
+    if down and len(shape := arguments[down].shape) == 3 and shape[1] == shape[2]:
+        yield "down transposed", lambda given: given | {down: _Dealt(given[down], given[down], lambda one, other: (one.T, other.T), 0)}
+    if gate and up and arguments[gate] is not None and len(shape := arguments[gate].shape) == 3 and shape[2] == 2 * shape[1]:
+        for text, deal in (("gate and up transposed", _turned), ("gate and up transposed, their rows in turns", _turned_in_turns)):
+            yield text, lambda given, deal=deal: given | {  # type: ignore[misc]
+                name: _Dealt(given[gate], given[up], deal, half) for half, name in enumerate((gate, up))
+            }
+
+
 def _exchanged(given: Arguments, gate: str, up: str) -> Arguments:
     changed = given | {gate: given[up], up: given[gate]}
     biases = given.get("biases")
@@ -155,6 +168,18 @@ def _side_by_side(gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     """Halves, where they were taken in turns."""
     joined = torch.stack((gate, up), 1).flatten(0, 1)
     return joined[: len(gate)], joined[len(gate) :]
+
+
+def _turned(gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    """Halves of one square matrix, transposed."""
+    joined = torch.cat((gate, up), 0).T
+    return joined[: len(gate)], joined[len(gate) :]
+
+
+def _turned_in_turns(gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, where rows of both take turns."""
+    joined = torch.stack((gate, up), 1).flatten(0, 1).T
+    return joined[0::2], joined[1::2]
 
 
 def _dealt(given: Arguments, gate: str, up: str, deal: Deal) -> Arguments:

@@ -73,11 +73,15 @@ def at_rest(located: Located, dtype: str) -> list[Part]:
 
 
 def part_cuts(stored: Stored, cut: Cut | None) -> dict[str, Cut]:
-    """part → how it is cut where a packed weight is cut; Day0Error where the format cannot be cut there."""
+    """part → how it is cut where a packed weight is cut; Day0Error where the format cannot be cut there.
+
+    A part with one entry along the axis, such as the scale of a block that is larger than the weight, serves every piece.
+    """
     if cut is None or cut.of == 1:
         return {}
     form = formats().get(stored.format)
     steps = form.steps(stored, cut.axis) if form.steps else None
+    steps = steps and {part: (axis, step) for part, (axis, step) in steps.items() if step == 1 or stored.parts[part].shape[axis] > 1}
     size, rest = divmod(stored.shape[cut.axis], cut.of)
     if steps is None or rest or any(size % step or (cut.interleaved and step > 1) for _, step in steps.values()):
         problem = f"{stored.name} holds {cut.of} weights along axis {cut.axis}, where {stored.format} cannot be cut"

@@ -39,8 +39,7 @@ KINDS: dict[str, tuple[type[Evidence], Rung]] = {
     "weight": (WeightEvidence, "weights"), "operator": (OperatorEvidence, "operators"), "layer": (LayerEvidence, "layers"),
     "selection": (SelectionEvidence, "layers"), "rotary": (RotaryEvidence, "layers"), "reads": (ReadsEvidence, "layers"),
     "held": (HeldEvidence, "weights"), "reused": (ReusedEvidence, "layers"), "state": (StateEvidence, "layers"),
-    "positions": (PositionsEvidence, "layers"), "references": (ReferencesEvidence, "layers"),
-    "norm": (NormEvidence, "model"),
+    "positions": (PositionsEvidence, "layers"), "references": (ReferencesEvidence, "layers"), "norm": (NormEvidence, "model"),
     "logits": (ModelEvidence, "model"), "uncompared": (Uncompared, "model"), "service": (ServiceEvidence, "service"),
     "switch": (SwitchEvidence, "model"), "tower": (TowerEvidence, "model"),
 }  # fmt: skip

@@ -19,18 +19,22 @@ Edit = Callable[[Tensors, dict[str, Any]], None]
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
-def tensors_of(name: str) -> Tensors:
-    """Name → type and shape, of a release of the zoo, as safetensors reads them."""
+def tensors_of(name: str | Path) -> Tensors:
+    """Name → type and shape, of a release of the zoo or of a folder, as safetensors reads them."""
     found: Tensors = {}
-    for file in sorted(checkpoint(name).glob("model-*.safetensors")):
+    for file in sorted(base_of(name).glob("model-*.safetensors")):
         with safe_open(file, "np") as shard:
             found |= {key: (shard.get_slice(key).get_dtype(), shard.get_slice(key).get_shape()) for key in shard.keys()}  # noqa: SIM118
     return found
 
 
-def write(folder: Path, name: str, edit: Edit | None = None, shards: int = 2) -> dict[str, str]:
+def base_of(name: str | Path) -> Path:
+    return name if isinstance(name, Path) else checkpoint(name)
+
+
+def write(folder: Path, name: str | Path, edit: Edit | None = None, shards: int = 2) -> dict[str, str]:
     """A sparse copy after `edit` of its tensors and configuration; returns its weight map."""
-    base, tensors = checkpoint(name), tensors_of(name)
+    base, tensors = base_of(name), tensors_of(name)
     config = json.loads((base / "config.json").read_text())
     if edit:
         edit(tensors, config)
