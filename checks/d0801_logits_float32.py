@@ -10,8 +10,8 @@ Example: logits: relative error 0.2: the logit cap is not applied.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import ModelEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import ModelEvidence
 
 LIMIT = 2e-4  # root mean square, relative to that of the logits; the error of one layer passes through all others
 

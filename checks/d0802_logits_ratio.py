@@ -11,8 +11,8 @@ Example: logits: 5 times the reference's error of 0.01.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import ModelEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import ModelEvidence
 
 LIMIT, NULL = 2.0, 1.3  # to the reference's error; to what a harmless change of the reference gives
 

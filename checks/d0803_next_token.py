@@ -10,8 +10,8 @@ Example: next token: differs for 4.1% of 512 tokens in bfloat16.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import ModelEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import ModelEvidence
 
 ROOM = 0.02  # share of tokens, besides twice the reference's own and one token
 

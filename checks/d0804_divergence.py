@@ -10,8 +10,8 @@ Example: next token: 0.2 nats a token in bfloat16.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import ModelEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import ModelEvidence
 
 LIMIT = 4.0  # divergence grows with the square of the error
 FLOORS = {"float32": 1e-6, "float64": 1e-6, "bfloat16": 1e-4, "float16": 1e-5}  # nats

@@ -11,8 +11,8 @@ Example: kv-int8 in layer 7: logits diverge by 1.3 nats a token, by 0.002 with i
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import SwitchEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import SwitchEvidence
 
 
 def run(evidence: SwitchEvidence) -> Iterator[Finding]:

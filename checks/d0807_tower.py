@@ -11,8 +11,8 @@ Example: tower layer 1 mixer: relative error 0.3.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import TowerEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import TowerEvidence
 
 FLOAT32, LIMIT = 2e-4, 2.0  # relative error; to the larger of the reference's error and the budget
 

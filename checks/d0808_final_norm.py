@@ -11,8 +11,8 @@ Example: final norm: relative error 0.5: right with one added to the weight.
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import NormEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import NormEvidence
 
 FLOAT32, LIMIT = 2e-5, 2.0  # relative error; to the larger of the reference's error and the budget
 

@@ -11,8 +11,8 @@ Example: service, prompt of 9 tokens, under load: token 3 of 16 differs where th
 from collections.abc import Iterator
 
 from day0.spec.check import check
-from day0.spec.evidence import ServiceEvidence
 from day0.spec.finding import Finding
+from day0.spec.whole_evidence import ServiceEvidence
 
 
 def run(evidence: ServiceEvidence) -> Iterator[Finding]:

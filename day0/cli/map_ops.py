@@ -87,7 +87,7 @@ def _target(target: str | None, machine: str | None) -> tuple[Any, str | None]:
     from day0.engine.targets import find_target, is_target
     from day0.spec.registry import backends
 
-    if target is None or (target in backends().names() and machine is None):
+    if target is None or (target in backends() and machine is None):
         return None, target or machine
     if is_target(target):
         return find_target(target), machine

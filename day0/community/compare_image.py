@@ -22,9 +22,9 @@ from day0.engine.eye import place
 from day0.engine.packed import Workspace
 from day0.engine.probe import Call, Judge
 from day0.engine.vision import Vision, axes
-from day0.spec.evidence import ModelEvidence, TowerEvidence
 from day0.spec.picture import Picture
 from day0.spec.reports.plan_memory import WorkloadRow
+from day0.spec.whole_evidence import ModelEvidence, TowerEvidence
 
 TEXT = 16  # tokens of text around the image
 PART = "logits with an image"

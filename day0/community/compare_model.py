@@ -13,7 +13,8 @@ from day0.community.pattern import EXPLAINED
 from day0.community.statistics import Tally, compare, dtype_name
 from day0.community.variants import alternatives
 from day0.engine.probe import READERS, Call, Probe
-from day0.spec.evidence import DepthEvidence, Errors, ModelEvidence, NormEvidence
+from day0.spec.evidence import Errors
+from day0.spec.whole_evidence import DepthEvidence, ModelEvidence, NormEvidence
 
 FAULT = 2e-5  # relative error in float32 that rounding does not explain
 ROWS = 16  # tokens whose logits are held at a time

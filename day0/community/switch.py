@@ -15,8 +15,8 @@ from torch import Tensor
 from day0.community.bench import Bench
 from day0.engine.probe import LayerResult, Probe
 from day0.engine.rounded import rounding
-from day0.spec.evidence import SwitchEvidence
 from day0.spec.progress import Progress, silent
+from day0.spec.whole_evidence import SwitchEvidence
 
 Feature = Literal["kv-int8", "kv-fp8", "kv-bf16", "dtype"]
 SPOILED = 0.05  # nats a token by which logits may diverge

@@ -132,7 +132,7 @@ def layer_sites(demand: Demand, layer: Layer, phase: Phase) -> Iterator[tuple[Si
 def of_site(demand: Demand, call: tuple[Site, int]) -> Cost:
     """Operations of a call on one card, and the bytes of state that it reads: those of operators that have no weights."""
     site, count = call
-    if site.op not in ops().names():
+    if site.op not in ops():
         return Cost(flops=0.0, bytes=0.0)
     cost, tp = ops().get(site.op).cost(site), demand.placement.tp
     return Cost(flops=count * cost.flops / tp, bytes=0.0 if site.weights else count * cost.bytes / (tp if "N" in site.sizes else 1))

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from day0.spec.errors import Day0Error
@@ -22,8 +22,15 @@ class Registry:
 
     def names(self) -> list[str]:
         """File names without their ending, in alphabetical order."""
+        return list(self._files)
+
+    @cached_property
+    def _files(self) -> dict[str, None]:
         paths = importlib.import_module(self.package).__path__
-        return sorted(m.name for m in pkgutil.iter_modules(paths) if not m.ispkg)
+        return dict.fromkeys(sorted(m.name for m in pkgutil.iter_modules(paths) if not m.ispkg))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
 
     def load(self, name: str) -> Any | None:
         """What the file exports, or None when a dependency of it is not installed."""
@@ -38,7 +45,7 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """What the file `name` exports; an error that lists what there is when it is not there."""
-        if name not in self._loaded and name not in self.names():
+        if name not in self:
             raise Day0Error(f"no {self.export.lower()} named {name!r}", hint=f"known: {', '.join(self.names())}")
         found = self.load(name)
         if found is None:

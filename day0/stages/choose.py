@@ -34,7 +34,7 @@ class Chooser:
     def __init__(self, machine: Machine, target: Target | None = None, *, references_only: bool = False) -> None:
         self.target = target or target_of(machine)
         self.machine = as_target(machine, self.target)
-        known = self.target.backend in backends().names()
+        known = self.target.backend in backends()
         order = backends().get(self.target.backend).providers if known else tuple(self.target.providers)
         self.providers: tuple[str, ...] = () if references_only else order
         self.asks: dict[str, AskRow] = {}
@@ -74,7 +74,7 @@ class Chooser:
 
     def absent(self, op: str) -> str:
         """Why there is no such operator; empty when there is."""
-        if op not in ops().names():
+        if op not in ops():
             return "has no file in day0/ops/"
         return "" if ops().load(op) else ops().missing[op]
 

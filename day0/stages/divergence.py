@@ -3,20 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from day0.spec.evidence import (
-    CallEvidence,
-    DepthEvidence,
-    Evidence,
-    HeldEvidence,
-    ModelEvidence,
-    NormEvidence,
-    OperatorEvidence,
-    Rung,
-    TowerEvidence,
-)  # fmt: skip
+from day0.spec.evidence import CallEvidence, Evidence, HeldEvidence, OperatorEvidence, Rung
 from day0.spec.finding import Finding
 from day0.spec.model import Model
 from day0.spec.reports.validate import Divergence
+from day0.spec.whole_evidence import DepthEvidence, ModelEvidence, NormEvidence, TowerEvidence
 from day0.stages.diff import spans
 
 JUMP = 10.0  # times the error of the layer before: a fault begins here

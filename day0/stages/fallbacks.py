@@ -36,7 +36,7 @@ def fallback(members: list[SiteRow], asks: Mapping[str, AskRow], target: Target,
     least = sum(row.bytes for row in members)
     traffic = sum(row.traffic for row in members) / least if least else 1.0
     asked = {name for row in members if row.asks for name in asks[row.asks].operators if target.line(name).has == "none"}
-    op = ops().load(first.op) if first.op in ops().names() else None
+    op = ops().load(first.op) if first.op in ops() else None
     return FallbackRow(
         op=first.op, status=first.status, formats=sorted({row.format for row in members}), calls=len(members), **shares,
         layers=sorted({row.layer for row in members if row.layer is not None}), traffic=traffic,

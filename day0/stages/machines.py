@@ -26,7 +26,7 @@ def find_machine(name: str | None) -> Machine:
     """
     if name is None:
         return probe_machine()
-    if name in backends().names():
+    if name in backends():
         return _through(name)
     for wanted, cards in _readings(name):
         if wanted.endswith((".yaml", ".yml")):

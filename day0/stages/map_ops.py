@@ -84,7 +84,7 @@ def is_forced() -> str | None:
 
 def lacks(rows: Iterable[SiteRow], glue: Iterable[BetweenRow], fell: Iterable[FallbackRow], choose: Chooser) -> Iterator[str]:
     """Why the map is not complete; `fell`: what must not fall back."""
-    if choose.target.backend not in backends().names():
+    if choose.target.backend not in backends():
         yield f"backend {choose.target.backend}: has no file in day0/backends/"
     for op, status in sorted({(row.op, row.status) for row in rows if row.status in ("missing", "refused")}):
         reasons = [row.refusals[-1].reason for row in rows if row.op == op and row.refusals]
@@ -150,7 +150,7 @@ def chosen(
         }  # fmt: skip
         dtype = call.options.get("precision", rank.load.dtype)
         site = replace(call, place=place, dtype=dtype, format=form, sizes=rank.sizes(call, weights), options=options)
-        op = ops().load(call.op) if call.op in ops().names() else None
+        op = ops().load(call.op) if call.op in ops() else None
         yield site, chooser.choose(site), work(site, op, weights, rank) if op else None
 
 

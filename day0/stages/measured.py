@@ -6,20 +6,9 @@ from dataclasses import asdict
 from math import sqrt
 from typing import Any
 
-from day0.spec.evidence import (
-    DepthEvidence,
-    Evidence,
-    LayerEvidence,
-    ModelEvidence,
-    NormEvidence,
-    OperatorEvidence,
-    SelectionEvidence,
-    ServiceEvidence,
-    SwitchEvidence,
-    TowerEvidence,
-    WeightEvidence,
-)
+from day0.spec.evidence import Evidence, LayerEvidence, OperatorEvidence, SelectionEvidence, WeightEvidence
 from day0.spec.reports.validate import DepthRow, LayerRow, ModelRow, NormRow, OperatorRow, SelectionRow, ServiceRow, SwitchRow, TowerRow, WeightRow
+from day0.spec.whole_evidence import DepthEvidence, ModelEvidence, NormEvidence, ServiceEvidence, SwitchEvidence, TowerEvidence
 
 LARGEST = 1e30  # stands for infinity, which JSON has no word for
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from day0.engine.heap import return_freed_memory
 from day0.serve.service import piece
-from day0.spec.evidence import Evidence, ServiceEvidence, Uncompared
+from day0.spec.evidence import Evidence, Uncompared
 from day0.spec.ops import ROUNDOFF
 from day0.spec.progress import Progress, silent
 from day0.spec.request import Request, Sampling
+from day0.spec.whole_evidence import ServiceEvidence
 from day0.stages.opening import Planned
 from day0.stages.serve import Serving, Wanted, serve
 from day0.stages.trace_diff import explained

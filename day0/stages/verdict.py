@@ -11,8 +11,6 @@ from day0.spec.evidence import (
     Evidence,
     HeldEvidence,
     LayerEvidence,
-    ModelEvidence,
-    NormEvidence,
     OperatorEvidence,
     PositionsEvidence,
     ReadsEvidence,
@@ -21,10 +19,7 @@ from day0.spec.evidence import (
     RotaryEvidence,
     Rung,
     SelectionEvidence,
-    ServiceEvidence,
     StateEvidence,
-    SwitchEvidence,
-    TowerEvidence,
     Uncompared,
     WeightEvidence,
 )
@@ -33,6 +28,7 @@ from day0.spec.model import Model
 from day0.spec.registry import checks
 from day0.spec.reports.base import FindingRow
 from day0.spec.reports.validate import Answer, Divergence, RungRow
+from day0.spec.whole_evidence import ModelEvidence, NormEvidence, ServiceEvidence, SwitchEvidence, TowerEvidence
 from day0.stages.divergence import divergence
 
 KINDS: dict[str, tuple[type[Evidence], Rung]] = {

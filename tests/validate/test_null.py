@@ -14,8 +14,9 @@ from day0.checks.d0601_operator_error import CHECK as OPERATOR
 from day0.checks.d0702_layer_ratio import CHECK as LAYER
 from day0.checks.d0802_logits_ratio import CHECK as LOGITS
 from day0.community.null import Reordered
-from day0.spec.evidence import Errors, Evidence, LayerEvidence, ModelEvidence, OperatorEvidence
+from day0.spec.evidence import Errors, Evidence, LayerEvidence, OperatorEvidence
 from day0.spec.ops import Budget
+from day0.spec.whole_evidence import ModelEvidence
 from tests.validate.planted import validate
 from tests.zoo import checkpoint
 
