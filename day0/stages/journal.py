@@ -11,11 +11,13 @@ from typing import Any
 
 from torch import Tensor
 
-from day0.spec import evidence as kinds
+from day0.spec import evidence as of_layers
+from day0.spec import whole_evidence as of_model
 from day0.spec.errors import Day0Error
 from day0.spec.evidence import Errors, Evidence
 
 IDENTITY, LINES = "identity.json", "measured.jsonl"
+KINDS = vars(of_layers) | vars(of_model)  # evidence by the names of its classes
 
 
 class Journal:
@@ -112,7 +114,7 @@ def _read(row: dict[str, Any]) -> Evidence:
     for name in ("errors", "scores"):
         if name in fields:
             fields[name] = Errors(**_tupled(fields[name]))
-    made: Evidence = getattr(kinds, kind)(**fields)
+    made: Evidence = KINDS[kind](**fields)
     return made
 
 
