@@ -3,7 +3,8 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from day0.spec.errors import Day0Error
@@ -19,18 +20,23 @@ class Registry:
         self.package, self.export = package, export
         self._loaded: dict[str, Any] = {}
         self.missing: dict[str, str] = {}
+        self._listed: tuple[list[tuple[Path, int | None]], dict[str, None]] = [], {}
 
     def names(self) -> list[str]:
         """File names without their ending, in alphabetical order."""
-        return list(self._files)
-
-    @cached_property
-    def _files(self) -> dict[str, None]:
-        paths = importlib.import_module(self.package).__path__
-        return dict.fromkeys(sorted(m.name for m in pkgutil.iter_modules(paths) if not m.ispkg))
+        return list(self._files())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._files
+        return name in self._files()
+
+    def _files(self) -> dict[str, None]:
+        """Listed again only where a folder has changed: names are asked for thousands of times."""
+        folders = [Path(path) for path in importlib.import_module(self.package).__path__]
+        state = [(folder, folder.stat().st_mtime_ns if folder.is_dir() else None) for folder in folders]
+        if state != self._listed[0]:
+            names = sorted(m.name for m in pkgutil.iter_modules(map(str, folders)) if not m.ispkg)
+            self._listed = state, dict.fromkeys(names)
+        return self._listed[1]
 
     def load(self, name: str) -> Any | None:
         """What the file exports, or None when a dependency of it is not installed."""
