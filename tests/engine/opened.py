@@ -8,6 +8,7 @@ from math import inf, isfinite, lcm
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -41,6 +42,11 @@ from tests.zoo.family import catalog
 from tests.zoo.tokenizer import CONFIG_IDS
 
 CPU = torch.device("cpu")
+
+
+def families_first(names: Iterable[str]) -> list[Any]:
+    """Names of checkpoints as parameters: variants of a family ("qwen3_moe-fp8") are slow, where a test is about what they have in common."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if "-" in name else []) for name in names]
 
 
 @cache

@@ -10,7 +10,7 @@ from day0.engine.batch import Engine
 from day0.engine.text import Tokenizer
 from day0.spec.errors import Day0Error
 from day0.spec.request import Request, Sampling
-from tests.engine.opened import Answer, Expected, expected, hear, resident, run, start
+from tests.engine.opened import Answer, Expected, expected, families_first, hear, resident, run, start
 from tests.zoo import checkpoint, names
 
 MODELS = ("llama", "qwen3_moe", "deepseek_v3")
@@ -33,7 +33,7 @@ def several(name: str) -> list[Request]:
     return [Request(id=str(i), tokens=tuple(tokens), max_new=5 + 4 * i) for i, tokens in enumerate(cut)]
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_requests_that_come_and_go_get_what_each_gets_alone(name: str) -> None:
     """Six requests for five places, in chunks of 24 tokens; they come between steps, end at different times, and some wait."""
     requests = several(name)

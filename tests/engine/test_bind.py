@@ -18,7 +18,7 @@ from day0.spec.packed import Packed
 from day0.spec.registry import kernels, ops
 from day0.spec.reports.map_ops import MapOpsReport
 from day0.stages.map_ops import map_ops
-from tests.engine.opened import CPU, assembled, expected, inspected, load, mixed, planned, processor
+from tests.engine.opened import CPU, assembled, expected, families_first, inspected, load, mixed, planned, processor
 from tests.engine.test_logits import TOLERANCE
 from tests.zoo import checkpoint, names
 
@@ -83,7 +83,7 @@ def test_what_was_mapped_is_what_runs(name: str, monkeypatch: pytest.MonkeyPatch
     assert {made[1] for made in observer.made if made[0][0] is None} == {made[1] for made in mapped if made[0][0] is None}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_references_alone_give_the_same_logits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = checkpoint(name)
     plan, native = planned(folder, load())

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from day0.spec.request import Request
-from tests.engine.opened import described, expected, logits, mixed, resident, run, start
+from tests.engine.opened import described, expected, families_first, logits, mixed, resident, run, start
 from tests.zoo import cache, checkpoint, every, names
 
 TOLERANCE, PROMISED = 1e-5, 1e-4  # of the range of the logits
@@ -79,7 +79,7 @@ def test_streamed(name: str) -> None:
     assert deviations(checkpoint(name), tolerance(name), weights="streamed", page_size=1) == {}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if "-" in name else []) for name in every()])
+@pytest.mark.parametrize("name", families_first(every()))
 def test_float64(name: str) -> None:
     assert deviations(checkpoint(name), tolerance(name), dtype="float64", page_size=64) == {}
 

@@ -13,7 +13,7 @@ from day0.engine.pages import Pages
 from day0.engine.score import score
 from day0.engine.state import Sequence, State
 from day0.spec.step import Step
-from tests.engine.opened import CPU, Expected, assembled, expected, mixed
+from tests.engine.opened import CPU, Expected, assembled, expected, families_first, mixed
 from tests.engine.test_logits import TOLERANCE
 from tests.zoo import checkpoint, names
 
@@ -125,7 +125,7 @@ def four(name: str) -> Expected:
     return expected(checkpoint(name)).with_prefix(61)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_scattered_pages_give_the_same_logits(name: str) -> None:
     right = four(name)
     forward, state = holes(name, 18)
@@ -137,7 +137,7 @@ def test_scattered_pages_give_the_same_logits(name: str) -> None:
         assert {one.phase for one in runs if None in one.runs} == {"prefill", "decode"}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 @pytest.mark.parametrize("neighbours", [True, False], ids=["run", "scattered"])
 def test_what_pages_held_before_does_not_show(name: str, neighbours: bool) -> None:
     """Even when it was not a number, as after a sequence that overflowed."""
