@@ -48,14 +48,19 @@ class Checkpoint:
     findings: list[Finding]  #: what opening it showed
 
     @classmethod
-    def open(cls, place: Source | Path | str, progress: Progress = silent) -> "Checkpoint":
-        """Day0Error without folder, config.json or valid JSON in it; damage of weight files becomes findings."""
+    def open(cls, place: Source | Path | str, progress: Progress = silent, compared: tuple[str, ...] = ()) -> "Checkpoint":
+        """Day0Error without folder, config.json or valid JSON in it; damage of weight files becomes findings.
+
+        `compared`: paths of the model's files where they agree with their index, which is then not read.
+        """
         source = at(place, progress)
         config = Config.load(source)
         ledger = Ledger()
         with no_collection():
-            index = read_index(source, ledger)
-            shards, headers = read_shards(source, index, tuple(weight_files(source, index, ledger)), ledger)
+            index = None if compared else read_index(source, ledger)
+            beside = source.path("")
+            files = [path.removeprefix(beside).lstrip("/") for path in compared] or weight_files(source, index, ledger)
+            shards, headers = read_shards(source, index, tuple(files), ledger)
             if index is not None:
                 tell_absent(index, shards, headers, ledger)
                 compare(index, shards, headers, ledger)

@@ -98,9 +98,9 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, place: Path | str) -> "Release":
-        """Read configuration and headers; Day0Error when no family recognises the configuration."""
-        return cls.of(Checkpoint.open(place))
+    def open(cls, place: Path | str, compared: tuple[str, ...] = ()) -> "Release":
+        """Read configuration and headers; Day0Error when no family recognises the configuration. `compared` as for `Checkpoint.open`."""
+        return cls.of(Checkpoint.open(place, compared=compared))
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Release":

@@ -1,10 +1,10 @@
 """Registration is the file name: a registry walks a package and maps each file to what it exports."""
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from day0.spec.errors import Day0Error
@@ -20,7 +20,7 @@ class Registry:
         self.package, self.export = package, export
         self._loaded: dict[str, Any] = {}
         self.missing: dict[str, str] = {}
-        self._listed: tuple[list[tuple[Path, int | None]], dict[str, None]] = [], {}
+        self._listed: tuple[list[tuple[str, int | None]], dict[str, None]] = [], {}
 
     def names(self) -> list[str]:
         """File names without their ending, in alphabetical order."""
@@ -31,10 +31,10 @@ class Registry:
 
     def _files(self) -> dict[str, None]:
         """Listed again only where a folder has changed: names are asked for thousands of times."""
-        folders = [Path(path) for path in importlib.import_module(self.package).__path__]
-        state = [(folder, folder.stat().st_mtime_ns if folder.is_dir() else None) for folder in folders]
+        folders = importlib.import_module(self.package).__path__
+        state = [(folder, os.stat(folder).st_mtime_ns if os.path.isdir(folder) else None) for folder in folders]
         if state != self._listed[0]:
-            names = sorted(m.name for m in pkgutil.iter_modules(map(str, folders)) if not m.ispkg)
+            names = sorted(m.name for m in pkgutil.iter_modules(folders) if not m.ispkg)
             self._listed = state, dict.fromkeys(names)
         return self._listed[1]
 
@@ -51,7 +51,7 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """What the file `name` exports; an error that lists what there is when it is not there."""
-        if name not in self:
+        if name not in self._loaded and name not in self:
             raise Day0Error(f"no {self.export.lower()} named {name!r}", hint=f"known: {', '.join(self.names())}")
         found = self.load(name)
         if found is None:

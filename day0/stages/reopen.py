@@ -10,10 +10,18 @@ def reopen(inspected: InspectReport) -> Release:
 
     Files of this machine were compared when the report was read, and a hub's commit cannot change.
     """
-    release = Release.open(inspected.model.folder)
-    if inspected.source and inspected.source.revision is None:
+    moving = inspected.source is not None and inspected.source.revision is None
+    release = Release.open(inspected.model.folder, () if moving else compared(inspected))
+    if moving:
         recorded = {entry.path: entry.sha256 for entry in inspected.provenance.inputs}
         for entry in release.checkpoint.inputs():
             if recorded.get(entry.path) != entry.sha256:
                 raise Day0Error(f"{entry.path} has changed since it was inspected", hint=f"run `day0 inspect {release.where}` again")
     return release
+
+
+def compared(inspected: InspectReport) -> tuple[str, ...]:
+    """Paths of the model's files where nothing was found wrong with them, nor with their index."""
+    if any(finding.code.startswith(("D01", "D02")) for finding in inspected.findings):
+        return ()
+    return tuple(entry.path for entry in inspected.provenance.inputs if entry.path.endswith(".safetensors"))
