@@ -1,7 +1,7 @@
 """The state of all sequences at full length fits beside the weights.
 
 Why: an engine that is short of pages evicts and computes again; one that never had them refuses the request it was planned for.
-Remedy: fewer sequences (`--batch`), shorter ones (`--context`), or streamed weights (`--weights streamed`).
+Remedy: fewer sequences (`--batch`), shorter ones (`--context`), smaller steps (`--chunk`), or streamed weights (`--weights streamed`).
 
 Example: state: 61.0 GiB for 8 sequences of 131072 tokens: 12.4 GiB short.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from day0.engine import search
-from day0.engine.demand import Demand, amount
+from day0.engine.demand import Demand, amount, largest
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
@@ -30,6 +30,8 @@ def hint(demand: Demand) -> str:
     context, batch = demand.max_context(load.batch), demand.max_batch()
     ways = [f"`--context {context}` at batch {load.batch}"] if context else []
     ways += [f"`--batch {batch}` at context {load.context}"] if batch else []
+    chunk = largest(lambda chunk: demand.fits(chunk=chunk), load.chunk)
+    ways += [f"`--chunk {chunk}`"] if chunk else []
     ways += narrower(demand) + spread(demand)
     ways += ["`--weights streamed`"] if load.weights == "resident" and demand.fits(weights="streamed") else []
     return "what fits: " + ", or ".join(ways) if ways else f"the whole needs at least {search.least_count(demand)} such cards"

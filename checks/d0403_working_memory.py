@@ -25,10 +25,16 @@ def run(demand: Demand) -> Iterator[Finding]:
 
 
 def hint(demand: Demand) -> str:
-    """What would work: smaller steps, else fewer sequences, else more cards."""
+    """What would work: smaller steps, else fewer sequences, else smaller steps as far as they go, else more cards."""
     chunk = largest(lambda chunk: demand.fits(chunk=chunk), demand.workload.chunk)
-    batch = 0 if chunk else demand.max_batch()
-    return f"`--chunk {chunk}` fits" if chunk else f"`--batch {batch}` fits" if batch else f"at least {search.least_count(demand)} such cards"
+    if chunk:
+        return f"`--chunk {chunk}` fits"
+    batch = demand.max_batch()
+    if batch:
+        return f"`--batch {batch}` fits"
+    chunk = largest(lambda chunk: not demand.under(chunk=chunk).shortage(*PARTS), demand.workload.chunk)
+    step = f"a step of `--chunk {chunk}` has room; " if chunk else ""
+    return f"{step}the whole needs at least {search.least_count(demand)} such cards"
 
 
 CHECK = check(__name__, __doc__, run, scope="plan")
