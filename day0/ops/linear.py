@@ -10,13 +10,13 @@ from day0.spec.ops import Budget, Cost, Op, Site
 def linear(x_TI: "torch.Tensor", weight_OI: Any, bias_O: Any = None) -> "torch.Tensor":
     """→ [T, O] in the type of x. `weight_OI` is a matrix, or matrices whose rows follow each other; then `bias_O` are vectors."""
     x = wide(x_TI)
-    y_TO = x @ wide(joined(weight_OI)).to(x.dtype).T
-    return (y_TO if bias_O is None else y_TO + joined(bias_O)).to(x_TI.dtype)
-
-
-def joined(weights: Any) -> "torch.Tensor":
-    """One tensor of rows that follow each other."""
-    return weights if isinstance(weights, torch.Tensor) else torch.cat(list(weights))
+    if isinstance(weight_OI, torch.Tensor):
+        y_TO = x @ wide(weight_OI).to(x.dtype).T
+    else:  # matrices are not joined, which would hold all of them a second time
+        y_TO = torch.cat([x @ wide(matrix_OI).to(x.dtype).T for matrix_OI in weight_OI], dim=-1)
+    if bias_O is not None:
+        y_TO = y_TO + (bias_O if isinstance(bias_O, torch.Tensor) else torch.cat(list(bias_O)))
+    return y_TO.to(x_TI.dtype)
 
 
 def make(draw: Draw, T: int, O: tuple[int, ...], I: int, bias: bool, form: str = "plain") -> dict[str, Any]:  # noqa: E741
