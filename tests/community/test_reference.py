@@ -17,6 +17,7 @@ from day0.community.selection import rule
 from day0.community.skeleton import decoder_layers
 from day0.spec.errors import Day0Error
 from day0.spec.request import Request, Sampling
+from tests.engine.opened import families_first
 from tests.zoo import checkpoint, layout, names
 from tests.zoo.family import catalog
 
@@ -57,7 +58,7 @@ def test_weights_and_buffers_equal_from_pretrained(name: str, dtype: torch.dtype
         assert any(word in key for word in BESIDE) or torch.equal(found[key], value), key
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_one_layer_alone_equals_that_layer_in_the_whole_model(name: str) -> None:
     path = checkpoint(name)
     release = Checkpoint.open(path)

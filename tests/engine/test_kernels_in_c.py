@@ -212,7 +212,7 @@ def test_the_map_is_what_runs(name: str, for_all: None) -> None:
         assert by_format.get(one.format, function) is kernels().get(one.kernel).fn
     found = opened.start(folder)
     right = start(folder, decoding(mapped(folder, "cpu", "float32")), "float32")
-    pair = [score(engine.forward, engine.state, PROMPTS, chunk=16, decode_from=42) for engine in (found, right)]
+    pair = [score(engine.forward, engine.state, PROMPTS, chunk=64, decode_from=42) for engine in (found, right)]
     for one, other in zip(*pair, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
@@ -229,7 +229,7 @@ def test_an_emulated_target_sees_what_the_map_predicts(tmp_path: Path, for_all: 
     report = mapped(folder, manifest(tmp_path, lacks=("topk",), types=()))
     engine = start(folder, report)
     assert isinstance(engine.forward.mode, Emulation)
-    score(engine.forward, engine.state, PROMPTS, chunk=16, decode_from=42)
+    score(engine.forward, engine.state, PROMPTS, chunk=64, decode_from=42)
     told: dict[Any, set[str]] = {}
     for one in report.sites:
         assert one.asks is not None

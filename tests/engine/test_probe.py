@@ -9,7 +9,7 @@ from torch import Tensor
 from day0.engine.probe import Call, LayerResult, Probe
 from day0.engine.release import Release
 from day0.spec.model import Layer
-from tests.engine.opened import described, expected, load, planned
+from tests.engine.opened import described, expected, families_first, load, planned
 from tests.engine.test_logits import TOLERANCE
 from tests.zoo import checkpoint, names
 
@@ -40,7 +40,7 @@ def through(one: Probe, ids: list[int], chunks: list[int], choices: list[Tensor 
     return results
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
 def test_layers_in_a_row_are_the_model(name: str, chunks: list[int]) -> None:
     one, (ids, right_TW) = probe(name), prompt(name)
@@ -48,7 +48,7 @@ def test_layers_in_a_row_are_the_model(name: str, chunks: list[int]) -> None:
     assert (found_TW - right_TW).abs().max() <= TOLERANCE * expected(checkpoint(name)).range
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_what_a_layer_adds_is_told(name: str) -> None:
     """The stream after it is the stream before and what both sublayers added, where the residual is a plain sum."""
     one, (ids, _) = probe(name), prompt(name)

@@ -16,6 +16,7 @@ from day0.spec.workload import Workload
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import Chooser, map_ops
+from tests.engine.opened import families_first
 from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
@@ -32,7 +33,7 @@ def mapped(name: str, target: str = "cpu") -> MapOpsReport:
     return map_ops(inspected(name), quick_plan(inspected(name), machine, Workload(context=300, batch=3, chunk=200)), machine)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 @pytest.mark.parametrize("target", ["cpu", "a100_80", "h200_sxm", "b300_sxm", "mi300x"])
 def test_every_call_of_every_family_has_an_implementation(name: str, target: str) -> None:
     report = mapped(name, target)

@@ -48,9 +48,9 @@ def running(folder, every=False):
         thread.join(PATIENCE)
 
 
-def ask(url, text="Where is the other one?", **more):
+def ask(url, text="Where is the other one?", client=httpx, **more):
     body = {"model": "zoo", "messages": [{"role": "user", "content": text}], "max_tokens": 6, "temperature": 0, **more}
-    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE)
+    return client.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE)
 
 
 def test_a_fault_while_serving_is_recorded_and_located(day0, tmp_path):
@@ -101,9 +101,11 @@ def test_answers_of_a_server_that_depend_on_the_company(day0, tmp_path, fault):
     """Asked at once, two clients get each other's numbers; the bundle holds both requests."""
     from concurrent.futures import ThreadPoolExecutor
 
+    texts = ("Where is it?", "and then? Tell me.")
     with wrong("paged_attention", leak if fault else lambda y: y):
-        with running(tmp_path / "kept", every=True) as (url, _), ThreadPoolExecutor(2) as clients:
-            said = list(clients.map(lambda text: ask(url, text, max_tokens=24, ignore_eos=True), ("Where is it?", "and then? Tell me.")))
+        with running(tmp_path / "kept", every=True) as (url, _), httpx.Client() as client, ThreadPoolExecutor(len(texts)) as clients:
+            together = threading.Barrier(len(texts))
+            said = list(clients.map(lambda text: together.wait() >= 0 and ask(url, text, client, max_tokens=40, ignore_eos=True), texts))
             assert {answer.status_code for answer in said} == {200}
         found = [day0("replay", bundle, "--json").json["verdict"] for bundle in sorted(tmp_path.rglob("incident-*.yaml"))]
-    assert len(found) == 2 and ("batch-dependent" in found if fault else set(found) == {"reproduced"})
+    assert len(found) == len(texts) and ("batch-dependent" in found if fault else set(found) == {"reproduced"})
