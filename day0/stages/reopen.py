@@ -22,6 +22,6 @@ def reopen(inspected: InspectReport) -> Release:
 
 def compared(inspected: InspectReport) -> tuple[str, ...]:
     """Paths of the model's files where nothing was found wrong with them, nor with their index."""
-    if any(finding.code.startswith(("D01", "D02")) for finding in inspected.findings):
+    if any(finding.code.startswith(("D01", "D02")) and finding.status != "pass" for finding in inspected.findings):
         return ()
     return tuple(entry.path for entry in inspected.provenance.inputs if entry.path.endswith(".safetensors"))
