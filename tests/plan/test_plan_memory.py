@@ -169,6 +169,23 @@ def test_advice_on_state_works(name: str) -> None:
     assert plan(name, memory=few.needed, **{**asked, "context": int(context[1]) + 16}).verdict == "does not fit"
 
 
+def test_advice_on_state_names_a_chunk_that_leaves_room_for_it() -> None:
+    asked = {"context": 250, "batch": 4}
+    memory = demand("llama", chunk=1000, **asked).card().needed - 1
+    (reason,) = plan("llama", memory=memory, chunk=1000, **asked).reasons
+    chunk = re.search(r"--chunk (\d+)", reason.hint)
+    assert reason.code == "D0402" and chunk
+    assert plan("llama", memory=memory, chunk=int(chunk[1]), **asked).verdict == "fits"
+    assert plan("llama", memory=memory, chunk=int(chunk[1]) + 1, **asked).verdict == "does not fit"
+
+
+def test_a_step_that_has_room_is_named_where_the_whole_has_none() -> None:
+    asked = {"context": 250, "batch": 1}
+    card = demand("llama", chunk=16, **asked).card()
+    (reason,) = plan("llama", memory=card.needed - card.state // 2, chunk=1000, **asked).reasons
+    assert reason.code == "D0403" and re.match(r"a step of `--chunk \d+` has room; the whole needs at least \d+ such cards", reason.hint)
+
+
 def test_advice_on_the_chunk_works() -> None:
     asked = {"context": 250, "batch": 4}
     memory = demand("llama", chunk=16, **asked).card().needed
