@@ -6,7 +6,6 @@ import pytest
 from torch import Tensor
 
 from day0.engine import weights as reading
-from day0.engine.bind import Bound
 from day0.engine.release import Release
 from day0.engine.weights import Streamed
 from day0.spec.errors import Refused
@@ -16,6 +15,7 @@ from day0.stages.opening import Opened
 from day0.stages.opening import planned as opening
 from day0.stages.self_check import TOKENS, self_check
 from tests.engine.opened import load, planned, run
+from tests.validate.planted import wrong_kernel
 from tests.zoo import checkpoint
 
 PACKED = ("qwen3_moe-fp8", "qwen3_moe-int4", "qwen3_moe-nvfp4", "deepseek_v3-mxfp4")
@@ -102,13 +102,7 @@ def test_a_slot_that_the_next_layer_is_read_into_too_early(monkeypatch: pytest.M
 
 
 def test_a_kernel_that_misreads_what_is_held_is_named_by_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Bound._one
-
-    def one(self: Bound, op: str, kernel: str | None, decode: bool) -> Any:
-        function = own(self, op, kernel, decode)
-        return function if op != "experts" or kernel is None else lambda *args, **named: function(*args, **named) * 1.1
-
-    monkeypatch.setattr(Bound, "_one", one)
+    wrong_kernel(monkeypatch, "experts", 1.1)
     with pytest.raises(Refused, match=r"self-check: layer 1 ffn: .*weights resident"):
         checked("qwen3_moe-int4", "resident", "bfloat16")
 

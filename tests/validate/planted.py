@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from day0.engine.bind import Bound
 from day0.engine.release import Release
 from day0.spec.model import PartSpec
 from day0.spec.registry import backends
@@ -50,6 +51,17 @@ def validate(
 
     monkeypatch.setattr(stage, "Release", Planted)
     return stage.validate(*before, **wanted)
+
+
+def wrong_kernel(monkeypatch: pytest.MonkeyPatch, op: str, factor: float) -> None:
+    """Every kernel of an operator gives `factor` times what is right; its reference stays as it is."""
+    own = Bound._one
+
+    def one(self: Bound, name: str, kernel: str | None, decode: bool) -> Any:
+        function = own(self, name, kernel, decode)
+        return function if name != op or kernel is None else lambda *args, **named: function(*args, **named) * factor
+
+    monkeypatch.setattr(Bound, "_one", one)
 
 
 def part(layer: int, place: str, change: Callable[[Any], PartSpec]) -> Fault:

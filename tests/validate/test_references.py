@@ -12,10 +12,9 @@ import transformers.models.deepseek_v32.modeling_deepseek_v32 as modeling
 
 from day0.community import bench
 from day0.engine import definition
-from day0.engine.bind import Bound
 from day0.engine.definition import Definition
 from day0.spec.reports.validate import ValidateReport
-from tests.validate.planted import part, validate
+from tests.validate.planted import part, validate, wrong_kernel
 from tests.zoo import checkpoint
 
 OTHER_PAIRS = part(1, "mixer", lambda m: replace(m, indexer=replace(m.indexer, interleaved=not m.indexer.interleaved)))
@@ -70,13 +69,7 @@ def test_what_the_release_is_taken_for_is_part_of_the_definition(monkeypatch: py
 
 
 def test_a_kernel_that_is_wrong_is_no_disagreement_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Bound._one
-
-    def one(self: Bound, op: str, kernel: str | None, decode: bool) -> Any:
-        function = own(self, op, kernel, decode)
-        return function if op != "experts" or kernel is None else lambda *args, **named: function(*args, **named) * 1.01
-
-    monkeypatch.setattr(Bound, "_one", one)
+    wrong_kernel(monkeypatch, "experts", 1.01)
     report = compared(monkeypatch)
     assert others(report) == {"D0701"} and said(report) == {}
     assert report.first_divergence is not None and report.first_divergence.references == ""
