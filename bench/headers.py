@@ -1,12 +1,12 @@
-"""`day0 inspect` on headers of a full-size release, beside what others need for less: time and memory of whole processes, medians.
+"""`day0 inspect` on headers of a full-size release, beside what others need for less, and plans of it: time and memory of whole processes, medians.
 
     python bench/headers.py [FOLDER] [--runs 5]
 
 FOLDER holds a release, or its headers in sparse files; without it, one of DeepSeek-V3's names and shapes is written (91,155 tensors in 141
 shards; sparse files, 20 MB on disk). Beside the whole command: a loop of `safetensors.safe_open` that keeps names, shapes and types, once with
 numpy and once with torch as its framework; headers read and parsed with `json`; and, where hf-mem is installed, the whole of it, once: it reads
-from a hub alone, so its requests are answered from the folder, without a network. Python keeps its compiled files, as it does where day0 is
-installed. Each command is one process: the memory is all that it takes.
+from a hub alone, so its requests are answered from the folder, without a network. Then `day0 plan-memory` for five machines, from the report.
+Python keeps its compiled files, as it does where day0 is installed. Each command is one process: the memory is all that it takes.
 """
 
 import argparse
@@ -61,6 +61,7 @@ ran = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, ran.returncode)
 """
 LOOPS = {"safe_open, numpy": OPEN.format(framework="np"), "safe_open, torch": OPEN.format(framework="pt"), "json": PARSE, "hf-mem": HF_MEM}
+MACHINES = ("b300x8", "b200x16", "ascend_910cx32", "h200x1", "")  # "": this one
 CONFIG = {
     "model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "vocab_size": 129280, "num_attention_heads": 128,
     "num_key_value_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
@@ -153,10 +154,14 @@ def main() -> None:
             folder.mkdir()
             write(folder)
         start = f"import glob; paths = sorted(glob.glob({str(folder / '*.safetensors')!r})); kept = {{}}\n"
-        commands = {"day0 inspect": [sys.executable, "-m", "day0", "inspect", str(folder), "--reports", f"{scratch}/reports", "--json"]}
+        day0 = [sys.executable, "-m", "day0"]
+        commands = {"day0 inspect": [*day0, "inspect", str(folder), "--reports", f"{scratch}/reports", "--json"]}
         for name, loop in LOOPS.items():
             if name != "hf-mem" or importlib.util.find_spec("hf_mem"):
                 commands[name] = [sys.executable, "-c", start + loop]
+        for machine in MACHINES:
+            wanted = ["--machine", machine] if machine else []
+            commands[f"plan {machine or 'this machine'}"] = [*day0, "plan-memory", *wanted, "--reports", f"{scratch}/reports"]
         found = {name: [] for name in commands}
         for number in range(arguments.runs):
             for name, command in commands.items():

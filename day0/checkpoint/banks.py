@@ -72,9 +72,13 @@ class Bank:
         start = int(some.starts[row])
         return TensorHeader(self.name(tail, row), some.dtype, some.shape, self.files[some.files[row]], start, start + some.bytes)
 
+    def like(self, first: TensorHeader, row: int) -> TensorHeader:
+        """The tensor that is to expert `row` what `first` is to the first."""
+        return self.header(self.tail(first.name), row)
+
     def stored(self, sample: Stored, row: int) -> Stored:
         """The weight that is to expert `row` what `sample` is to the first."""
-        parts = {part: self.header(self.tail(header.name), row) for part, header in sample.parts.items()}
+        parts = {part: self.like(header, row) for part, header in sample.parts.items()}
         return sample._replace(name=self.name(self.tail(sample.name), row), parts=parts)
 
 
@@ -174,10 +178,15 @@ def fold(files: tuple[str, ...], tensors: Iterable[TensorHeader], rows: Iterable
             return None
         for bank in _banks(head, joined, files):
             if len(bank) > 1:
-                banks.append((bank, {tail: bank.header(tail) for tail in bank.columns}))
+                banks.append(bank)
             else:
                 singles |= {bank.name(tail): bank.header(tail) for tail in bank.columns}
-    return Folded(singles, banks, lambda bank, header, row: bank.header(bank.tail(header.name), row))
+    return folded(singles, banks)
+
+
+def folded(singles: dict[str, TensorHeader], banks: Iterable[Bank]) -> Folded[TensorHeader]:
+    """Tensors by name, those of banks among them."""
+    return Folded(singles, [(bank, {tail: bank.header(tail) for tail in bank.columns}) for bank in banks], Bank.like)
 
 
 def _group(groups: dict[str, dict[tuple[object, ...], list[Rows]]], rows: Rows) -> None:

@@ -15,6 +15,7 @@ from day0.checkpoint.banks import Bank, Folded, alike, fold
 from day0.checkpoint.config import Config
 from day0.checkpoint.headers import Shard, read_shard
 from day0.checkpoint.index import NAME, UNFINISHED, Index, compare, merge, read_index, tell_absent
+from day0.checkpoint.kept import Heads
 from day0.checkpoint.ledger import Ledger
 from day0.checkpoint.quantization import stated
 from day0.checkpoint.source import Source, at
@@ -48,19 +49,17 @@ class Checkpoint:
     findings: list[Finding]  #: what opening it showed
 
     @classmethod
-    def open(cls, place: Source | Path | str, progress: Progress = silent, compared: tuple[str, ...] = ()) -> "Checkpoint":
+    def open(cls, place: Source | Path | str, progress: Progress = silent, heads: Heads | None = None) -> "Checkpoint":
         """Day0Error without folder, config.json or valid JSON in it; damage of weight files becomes findings.
 
-        `compared`: paths of the model's files where they agree with their index, which is then not read.
+        `heads`: what the weight files say, where that is known and right; then neither they nor their index are read.
         """
         source = at(place, progress)
         config = Config.load(source)
         ledger = Ledger()
         with no_collection():
-            index = None if compared else read_index(source, ledger)
-            beside = source.path("")
-            files = [path.removeprefix(beside).lstrip("/") for path in compared] or weight_files(source, index, ledger)
-            shards, headers = read_shards(source, index, tuple(files), ledger)
+            index = None if heads else read_index(source, ledger)
+            shards, headers = (heads.shards, heads.headers) if heads else read_shards(source, index, ledger)
             if index is not None:
                 tell_absent(index, shards, headers, ledger)
                 compare(index, shards, headers, ledger)
@@ -118,10 +117,9 @@ class Checkpoint:
         return found
 
 
-def read_shards(
-    source: Source, index: Index | None, files: tuple[str, ...], ledger: Ledger
-) -> tuple[Mapping[str, Shard], Mapping[str, TensorHeader]]:  # fmt: skip
+def read_shards(source: Source, index: Index | None, ledger: Ledger) -> tuple[Mapping[str, Shard], Mapping[str, TensorHeader]]:
     """All heads. Shards that are sound and share no name are read at one sight, others entry by entry."""
+    files = tuple(weight_files(source, index, ledger))
     swept = sweep(source, files)
     odd = {file: read_shard(source, file) for file in files if file not in swept.shards}
     headers = fold(files, chain(swept.tensors, (header for shard in odd.values() for header in shard.tensors.values())), swept.rows)

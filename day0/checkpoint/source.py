@@ -1,5 +1,6 @@
 """Where a release lies: a folder of this machine, or an address whose files are read by ranges."""
 
+import errno
 import os
 import re
 import stat
@@ -85,14 +86,20 @@ class Folder:
         return sorted(os.listdir(self.folder))
 
     def present(self, files: Iterable[str]) -> list[str]:
-        return [file for file in files if (self.folder / file).exists()]
+        return [file for file in files if self._stat(file)]
 
     def size(self, file: str) -> int | None:
+        found = self._stat(file)
+        return found.st_size if found and stat.S_ISREG(found.st_mode) else None  # known before opening: a pipe would wait for its writer
+
+    def _stat(self, file: str) -> os.stat_result | None:
+        """None where nothing has that name, or could have it: names come from an index that may say anything."""
         try:
-            found = os.stat(self.folder / file)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None  # known before opening: a pipe would wait for its writer
+            return os.stat(self.folder / file)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+                return None
+            raise
 
     def read(self, file: str, start: int, count: int) -> bytes:
         handle = os.open(self.folder / file, os.O_RDONLY)

@@ -20,13 +20,25 @@ ALIASES = {"validate-layer": "validate"}
 
 
 @cache
+def files() -> dict[str, Path]:
+    """Files that may be commands, by the name that they would have."""
+    return {path.stem.replace("_", "-"): path for path in Path(__file__).parent.glob("*.py")}
+
+
+@cache
+def told(name: str) -> str | None:
+    """First line of the docstring of a command's file, which is read and not imported; None where there is no such command."""
+    tree = ast.parse(files()[name].read_text(encoding="utf-8")) if name in files() else None
+    if tree is None or not any(isinstance(node, ast.FunctionDef) and node.name == "command" for node in tree.body):
+        return None
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+@cache
 def commands() -> dict[str, str]:
-    """Command → first line of its file's docstring, in the order of the chain; read from the files, which are not imported."""
-    found = {}
-    for path in Path(__file__).parent.glob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if any(isinstance(node, ast.FunctionDef) and node.name == "command" for node in tree.body):
-            found[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    """Command → first line of its file's docstring, in the order of the chain."""
+    said = {name: told(name) for name in files()}
+    found = {name: line for name, line in said.items() if line is not None}
     order = {ALIASES.get(stage, stage): place for place, stage in enumerate(CHAIN)}
     return {name: found[name] for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
 
@@ -39,7 +51,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         name = ALIASES.get(cmd_name, cmd_name)
-        if name not in commands():
+        if told(name) is None:
             return None
         module = importlib.import_module(f"day0.cli.{name.replace('-', '_')}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -47,9 +59,8 @@ class Commands(TyperGroup):
         return typer.main.get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        known = [*commands(), *ALIASES]
-        if args[0] not in known:
-            near = difflib.get_close_matches(args[0], known, 1)
+        if args[0] not in ALIASES and told(args[0]) is None:
+            near = difflib.get_close_matches(args[0], [*commands(), *ALIASES], 1)
             raise Day0Error(f"there is no command {args[0]!r}", hint=f"did you mean `day0 {near[0]}`?" if near else "see `day0 --help`")
         return super().resolve_command(ctx, args)
 

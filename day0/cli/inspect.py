@@ -37,7 +37,7 @@ def command(
     chain = Chain.of(reports, model)
     with progress() as listener:
         source = at(model, listener)
-        report = inspect(source, hash=hash, deep=deep, kept=chain.folder.parent / "digests.jsonl", progress=listener)
+        report = inspect(source, hash=hash, deep=deep, kept=chain.kept, progress=listener)
     path = chain.write(report)
     console.show(report, view.inspect, json=json, yaml=yaml)
     if not (json or yaml):

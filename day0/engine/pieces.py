@@ -21,6 +21,7 @@ class Weights(NamedTuple):
     bank: Bank | None = None  #: None when there is one
     sample: Stored | None = None  #: the weight of the bank's first expert
     rows: Sequence[int] = (0,)  #: which experts of the bank
+    numbers: Sequence[int] = ()  #: of those experts
 
     def each(self) -> Iterator[Stored]:
         """One by one."""
@@ -45,14 +46,6 @@ class Weights(NamedTuple):
         else:
             yield from map(Weights, self.each())
 
-    @property
-    def numbers(self) -> list[int]:
-        """Of the experts."""
-        if self.bank is None:
-            return []
-        numbers: list[int] = self.bank.numbers.tolist()
-        return numbers if len(self.rows) == len(numbers) else [numbers[row] for row in self.rows]
-
 
 def weights(stored: Mapping[str, Stored], apart: Collection[int]) -> Iterator[Weights]:
     """All weights: those of alike experts together, but for experts whose number is one of `apart`."""
@@ -61,12 +54,12 @@ def weights(stored: Mapping[str, Stored], apart: Collection[int]) -> Iterator[We
         return
     yield from map(Weights, stored.singles.values())
     for bank, tails in stored.banks:
-        others = np.flatnonzero(np.isin(bank.numbers, [*apart])).tolist() if apart else []
-        rows = [row for row in range(len(bank)) if row not in others] if others else range(len(bank))
+        alone = np.isin(bank.numbers, [*apart])
+        others, rows, numbers = np.flatnonzero(alone).tolist(), np.flatnonzero(~alone).tolist(), bank.numbers[~alone].tolist()
         for sample in tails.values():
             yield from (Weights(bank.stored(sample, row)) for row in others)
             if rows:
-                yield Weights(bank.stored(sample, rows[0]), bank, sample, rows)
+                yield Weights(bank.stored(sample, rows[0]), bank, sample, rows, numbers)
 
 
 class Source(NamedTuple):

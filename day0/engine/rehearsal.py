@@ -53,7 +53,7 @@ class Rehearsal:
         self._known: dict[tuple[Crowd, int], dict[str, int]] = {}
         self._failed: NotRehearsed | None = None
         self._remembering: dict[int, Any] = {}
-        self._sized = lru_cache(maxsize=8)(self.forward)
+        self._sized = lru_cache(maxsize=8)(self.state)
 
     def peak(self, context: int, batch: int, chunk: int) -> int:
         """Bytes at the most in any of the largest steps. NotRehearsed where the code asks for what shadows do not know."""
@@ -79,9 +79,11 @@ class Rehearsal:
                     raise self._failed from error
             yield from (((crowd.name, section), size) for section, size in self._known[crowd, rings].items())
 
-    def step(self, forward: Any, crowd: Crowd) -> dict[str, int]:
-        """Section → bytes at the most; choosing tokens is the last."""
-        heap = self.reading.heap
+    def step(self, state: list[Any], crowd: Crowd) -> dict[str, int]:
+        """Section → bytes at the most over the state of every layer; choosing tokens is the last."""
+        heap, forward = self.reading.heap, self._forward
+        for layer, view in zip(forward._layers, state, strict=True):
+            layer.run._state = view
         before = heap.live
         heap.restart()
         forward.known.clear()
@@ -117,18 +119,24 @@ class Rehearsal:
             slots=tuple(range(first, first + count)),
         )  # fmt: skip
 
-    def forward(self, count: int, context: int, chunk: int) -> Any:
-        """The engine's forward pass over `count` sequences; nothing of it counts but what its steps hold."""
-        read, model, share, layers = self.reading.module, self.model, self.share, self.model.layers
+    def state(self, count: int, context: int, chunk: int) -> list[Any]:
+        """That of `count` sequences, as each layer sees it."""
+        views: dict[int, Any] = {}
         with self.reading.heap.aside():
-            pools = {kind: self._pools(kind, count, context, chunk) for kind in set(share.kinds)}
-            views: dict[int, Any] = {}
-            for layer, kind in zip(layers, share.kinds, strict=True):
+            pools = {kind: self._pools(kind, count, context, chunk) for kind in set(self.share.kinds)}
+            for layer, kind in zip(self.model.layers, self.share.kinds, strict=True):
                 source = None if layer.kv_source is None else views[layer.kv_source]
-                views[layer.index] = read("day0.engine.state").LayerState(layer, *pools[kind], source)
-            state = SimpleNamespace(device=None, layer=views.__getitem__)
+                views[layer.index] = self.reading.module("day0.engine.state").LayerState(layer, *pools[kind], source)
+        return list(views.values())
+
+    @cached_property
+    def _forward(self) -> Any:
+        """The engine's forward pass, its state left open; nothing of it counts but what its steps hold."""
+        model, share, layers = self.model, self.share, self.model.layers
+        with self.reading.heap.aside():
             weights = Weights(self.reading, self._weights, self._ends, model.tied, share.place.tp, self.load.streamed)
-            forward = read("day0.engine.model").Forward(model, weights, self._bound, state)
+            none = SimpleNamespace(device=None, layer=lambda index: None)
+            forward = self.reading.module("day0.engine.model").Forward(model, weights, self._bound, none)
         forward.known = {}
         last = {kind: index for index, kind in enumerate(share.kinds)}
         for index, (run, kind) in enumerate(zip(forward._layers, share.kinds, strict=True)):
@@ -199,19 +207,19 @@ class Rehearsal:
 
     @cached_property
     def _bound(self) -> Any:
-        """Operators of every place."""
-        read = self.reading.module
+        """Operators of every place; those of a kind of layer are bound once."""
+        read, kinds = self.reading.module, {layer.index: kind for layer, kind in zip(self.model.layers, self.share.kinds, strict=True)}
         with self.reading.heap.aside():
-            return read("day0.engine.bind").Bound(self._choices(), read("day0.engine.packed").Workspace(UNBOUNDED, None))
+            bound = read("day0.engine.bind").Bound(self._choices(), read("day0.engine.packed").Workspace(UNBOUNDED, None))
+        return SimpleNamespace(at=lambda layer, place, phase: bound.at(kinds.get(layer), place, phase))
 
     def _choices(self) -> Iterator[Any]:
-        """Every call with the kernel that runs it, as a map of operators says it."""
-        known: dict[int, list[Any]] = {}
-        for layer, forms, kind in zip(self.model.layers, self.share.forms, self.share.kinds, strict=True):
-            if kind not in known:
-                calls = ((site, place) for place, part in layer.parts() for site in self._sites(part))
-                known[kind] = [(site, place, self._choice(site, inside(forms, place))) for site, place in calls]
-            yield from (call(site, layer.index, place, choice) for site, place, choice in known[kind])
+        """Every call with the kernel that runs it, as a map of operators says it, a kind in the place of its layers."""
+        alike = {kind: (layer, forms) for layer, forms, kind in zip(self.model.layers, self.share.forms, self.share.kinds, strict=True)}
+        for kind, (layer, forms) in alike.items():
+            for place, part in layer.parts():
+                own = inside(forms, place)
+                yield from (call(site, kind, place, self._choice(site, own)) for site in self._sites(part))
         for phase in PHASES:
             yield from (call(site, None, "", self._choice(site, self.share.ends)) for site in self.model.end_sites(phase))
         if self.model.collapse is not None:

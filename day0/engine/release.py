@@ -8,6 +8,7 @@ from pathlib import Path
 
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.kept import Heads
 from day0.engine.declared import declare
 from day0.engine.nearest import absurd, advice
 from day0.engine.pieces import Pieces, Source, Weights, weights
@@ -98,9 +99,9 @@ class Release:
         self._locate()
 
     @classmethod
-    def open(cls, place: Path | str, compared: tuple[str, ...] = ()) -> "Release":
-        """Read configuration and headers; Day0Error when no family recognises the configuration. `compared` as for `Checkpoint.open`."""
-        return cls.of(Checkpoint.open(place, compared=compared))
+    def open(cls, place: Path | str, heads: Heads | None = None) -> "Release":
+        """Read configuration and headers; Day0Error when no family recognises the configuration. `heads` as for `Checkpoint.open`."""
+        return cls.of(Checkpoint.open(place, heads=heads))
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Release":

@@ -68,10 +68,11 @@ class Names:
 
 
 def numbers(*patterns: str) -> frozenset[int]:
-    """All that are written out in some patterns."""
-    return frozenset(int(digits) for pattern in patterns for digits in re.findall(r"\d+", pattern))
+    """All that are written out in some patterns and may be those of experts: digits that are glued to letters (`w1`) are not."""
+    return frozenset(int(digits) for pattern in patterns for digits in _WRITTEN.findall(_ESCAPED.sub(" ", pattern)))
 
 
+_ESCAPED, _WRITTEN = re.compile(r"\\."), re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
 _DIGITS = "[0-9]{1,18}"  # more are no number of a layer or an expert, and Python refuses to read some thousands of them
 _NUMBER = re.compile(rf"(?<=[._]){_DIGITS}(?=\.|$)")  # of an expert or a shard, "experts.3.w1", "shard_3"
 

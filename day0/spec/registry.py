@@ -51,7 +51,9 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """What the file `name` exports; an error that lists what there is when it is not there."""
-        if name not in self._loaded and name not in self:
+        if name in self._loaded:
+            return self._loaded[name]
+        if name not in self:
             raise Day0Error(f"no {self.export.lower()} named {name!r}", hint=f"known: {', '.join(self.names())}")
         found = self.load(name)
         if found is None:

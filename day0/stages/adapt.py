@@ -63,10 +63,10 @@ def adapt(chain: Chain, wanted: Wanted, hear: Callable[[Report, StageRow], None]
 # Stages are imported when they are reached: what is wrong with a folder or a plan is said before torch is loaded.
 
 
-def _inspect(_chain: Chain, wanted: Wanted, progress: Progress) -> Report:
+def _inspect(chain: Chain, wanted: Wanted, progress: Progress) -> Report:
     from day0.stages.inspect import inspect
 
-    return inspect(wanted.released, progress=progress)
+    return inspect(wanted.released, kept=chain.kept, progress=progress)
 
 
 def _plan(chain: Chain, wanted: Wanted, _progress: Progress) -> Report:

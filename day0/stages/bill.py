@@ -70,10 +70,10 @@ def _scales(laid: Buffer, weights: Weights) -> Counter[str]:
 def _scales_stored(demand: Demand) -> Counter[str]:
     """Role → bytes of companions in the released files."""
     held: Counter[str] = Counter()
-    times = Counter(demand.inventory.kind_of)
-    for weights, count in [*((demand.inventory.kinds[kind], count) for kind, count in times.items()), (demand.inventory.ends, 1)]:
+    counts = Counter(demand.inventory.kind_of)
+    for weights, count in [*((demand.inventory.kinds[kind], count) for kind, count in counts.items()), (demand.inventory.ends, 1)]:
         for located in weights.values():
-            parts = (part.bytes for _, stored in located.pieces for name, part in stored.kept.items() if name != "data")
+            parts = (times * part.bytes for stored, times in located.alike for name, part in stored.kept.items() if name != "data")
             held[located.spec.role] += count * sum(parts)
     return held
 
@@ -90,7 +90,7 @@ def _whole(demand: Demand) -> tuple[Counter[str], Counter[str], Counter[str]]:
             held[role] += size * times
         for located in weights.values():
             tensors[located.spec.role] += times
-            stored[located.spec.role] += times * sum(weight.bytes for _, weight in located.pieces)
+            stored[located.spec.role] += times * sum(weight.bytes * alike for weight, alike in located.alike)
     if load.prediction:
         prediction = inventory.prediction
         held["prediction"], tensors["prediction"] = alone.buffer(prediction).bytes, len(prediction)

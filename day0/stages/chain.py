@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,11 +15,12 @@ import yaml
 from day0.checkpoint.source import address, holds, named
 from day0.spec.errors import Day0Error
 from day0.spec.reports import CHAIN
-from day0.spec.reports.base import Input, Loader, Report, file_input
+from day0.spec.reports.base import Input, Loader, Report, file_input, replace
 
 R = TypeVar("R", bound=Report)
 FILES = frozenset(f"{stage}.yaml" for stage in CHAIN)
 THIS_MACHINE = "this-machine"
+WORKERS = 4  # files that are compared at the same time
 POINTER = "latest.json"  # in the root: which model and target the last report was written for
 PRESENTATION = frozenset({"--json", "--yaml"})  # options that change no report
 
@@ -59,6 +60,11 @@ class Chain:
         """Where the reports lie."""
         return self.root / self.model / self.target
 
+    @property
+    def kept(self) -> Path:
+        """Where what was read of the release is kept, for all targets."""
+        return self.folder.parent
+
     def path(self, kind: type[Report]) -> Path:
         """File of a stage's report."""
         return self.folder / f"{kind.STAGE}.yaml"
@@ -88,13 +94,13 @@ class Chain:
             report.write(path)
             self._spread(path)
         self._sound.discard(path)
-        _replace(self.root / POINTER, json.dumps({"model": self.model, "target": self.target}) + "\n")
+        replace(self.root / POINTER, (json.dumps({"model": self.model, "target": self.target}) + "\n").encode())
         return path
 
     def lay(self, name: str, text: str) -> Path:
         """Write a file that is no report beside the reports."""
         path = self.folder / name
-        _replace(path, text)
+        replace(path, text.encode())
         return path
 
     def _same(self, path: Path, report: Report) -> bool:
@@ -113,13 +119,13 @@ class Chain:
         """What a model is does not depend on the machine: every target that has an inspect report gets the new one."""
         for other in self.folder.parent.glob(f"*/{CHAIN[0]}.yaml"):
             if path.name == other.name and path != other:
-                _replace(other, path.read_text(encoding="utf-8"))
+                replace(other, path.read_bytes())
 
     def _borrow(self, path: Path) -> None:
         """Take the inspect report of another target."""
         others = sorted(self.folder.parent.glob(f"*/{path.name}"))
         if others:
-            _replace(path, others[0].read_text(encoding="utf-8"))
+            replace(path, others[0].read_bytes())
 
     def _require_sound(self, path: Path, data: Mapping[str, Any]) -> None:
         """Compare every recorded input with the disk, through all predecessors."""
@@ -132,8 +138,10 @@ class Chain:
         for entry in entries:
             if Path(entry.path).name in FILES:
                 self._require_predecessor(path, entry, mend)
-            elif not _unchanged(entry):
-                raise Day0Error(f"stale: {entry.path} has changed since this report was made", path, hint=mend)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for entry, same in zip(released, pool.map(_unchanged, released), strict=True):
+                if not same:
+                    raise Day0Error(f"stale: {entry.path} has changed since this report was made", path, hint=mend)
         if self.released and path.name == f"{CHAIN[0]}.yaml" and released and not any(holds(self.released, entry.path) for entry in released):
             about = released[0].path.rpartition("/")[0]
             again = shlex.join(["day0", CHAIN[0], address(self.released) or str(self.released)])
@@ -200,11 +208,3 @@ def _latest(root: Path) -> dict[str, str]:
         return {"model": slug(data["model"]), "target": slug(data["target"])}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside, then rename: nobody sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)

@@ -15,7 +15,7 @@ from day0.spec.reports.diff import ChangeRow, DiffReport
 from day0.spec.reports.inspect import InspectReport
 from day0.stages.inspect import inspect
 
-NO_PART = frozenset({"schema", "provenance", "source", "verdict", "checks", "evidence"})  # of the report, not of the release
+NO_PART = frozenset({"schema", "provenance", "source", "verdict", "checks", "evidence", "headers"})  # of the report, not of the release
 NAMES = frozenset({"model.name", "model.folder"})
 APART = frozenset({"layers", "files", "findings"})  # compared in their own way
 COUNTED = ("config.json", index.NAME)  # compared by what they say

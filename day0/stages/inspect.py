@@ -43,9 +43,11 @@ from day0.spec.reports.inspect import (
     TemplateRow,
     TokenizerRow,
 )  # fmt: skip
+from day0.stages.reopen import keep
 
 DEPTH = 8  # nested objects of a configuration that are opened
 LONG = 100  # characters of a value that are kept
+DIGESTS = "digests.jsonl"
 LICENCES = ("LICENSE", "LICENCE", "COPYING", "MODEL_LICENSE", "USE_POLICY")
 
 
@@ -53,7 +55,7 @@ def inspect(
     model: Source | Path | str, *, hash: bool = False, deep: bool = False, kept: Path | None = None, progress: Progress = silent
 ) -> InspectReport:  # fmt: skip
     """Inspect the release at `model`, a folder or an address; with `hash`, digest its files whole (see `manifest.digests`); with `deep`,
-    sample values.
+    sample values. `kept`: folder in which headers and digests are kept, so that nobody need read them again.
 
     Day0Error without folder or readable config.json. Damage, and a family that nobody knows, are findings.
     """
@@ -65,7 +67,7 @@ def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, pr
     release = understood(opened)
     told = Known(release) if release else likely(opened)
     checkpoint = release.checkpoint if release else opened
-    hashed = digests(checkpoint.folder, checkpoint.shards, kept, progress) if hash else None
+    hashed = digests(checkpoint.folder, checkpoint.shards, kept / DIGESTS if kept else None, progress) if hash else None
     sampled = list(sample(checkpoint.folder, checkpoint.headers, progress)) if deep and not checkpoint.config_alone else None
     read = norms(release) if release and not checkpoint.config_alone and checkpoint.source.fetched is None else None
     given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled, "norms": read}
@@ -89,6 +91,7 @@ def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, pr
         evidence=told.evidence(),
         files=files(checkpoint, hashed),
         sample=share(sampled, checkpoint) if sampled is not None else None,
+        headers=keep(opened, kept) if kept else None,
         checks=[check.code for check in asked],
         source=came_from(checkpoint.source),
         findings=[FindingRow(**asdict(finding)) for finding in findings],

@@ -7,6 +7,7 @@ Exit codes of the command: 0 it fits; 1 it does not; 2 it could not be planned.
 from collections.abc import Iterator
 from math import lcm
 
+from day0.checkpoint.folder import no_collection
 from day0.engine import footprint, search
 from day0.engine.demand import Demand, amount
 from day0.engine.eye import Eye
@@ -48,7 +49,11 @@ CONTEXTS = tuple(1 << power for power in range(12, 21))  # tokens, of the fronti
 
 def plan_memory(inspected: InspectReport, machine: Machine, workload: Workload) -> PlanMemoryReport:
     """Plan the inspected model on `machine`. What the workload leaves open is chosen here and stated in the report."""
-    release = reopen(inspected)
+    with no_collection():
+        return _planned(reopen(inspected), machine, workload)
+
+
+def _planned(release: Release, machine: Machine, workload: Workload) -> PlanMemoryReport:
     if release.missing:
         more = f" and {len(release.missing) - 1} more" if len(release.missing) > 1 else ""
         problem = f"weight {release.missing[0]}{more} is not in the checkpoint"

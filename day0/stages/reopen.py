@@ -1,8 +1,17 @@
-"""The release of an inspect report, opened again by a stage that plans from its headers."""
+"""The release of an inspect report, opened again by a stage that plans from its headers; and what inspect keeps of them for that."""
 
+import hashlib
+from pathlib import Path
+
+from day0.checkpoint.banks import Folded
+from day0.checkpoint.folder import Checkpoint
+from day0.checkpoint.kept import Heads
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
+from day0.spec.reports.base import Input, replace
 from day0.spec.reports.inspect import InspectReport
+
+FILE = "headers.npz"
 
 
 def reopen(inspected: InspectReport) -> Release:
@@ -11,7 +20,7 @@ def reopen(inspected: InspectReport) -> Release:
     Files of this machine were compared when the report was read, and a hub's commit cannot change.
     """
     moving = inspected.source is not None and inspected.source.revision is None
-    release = Release.open(inspected.model.folder, () if moving else compared(inspected))
+    release = Release.open(inspected.model.folder, None if moving else recall(inspected))
     if moving:
         recorded = {entry.path: entry.sha256 for entry in inspected.provenance.inputs}
         for entry in release.checkpoint.inputs():
@@ -20,8 +29,19 @@ def reopen(inspected: InspectReport) -> Release:
     return release
 
 
-def compared(inspected: InspectReport) -> tuple[str, ...]:
-    """Paths of the model's files where nothing was found wrong with them, nor with their index."""
-    if any(finding.code.startswith(("D01", "D02")) and finding.status != "pass" for finding in inspected.findings):
-        return ()
-    return tuple(entry.path for entry in inspected.provenance.inputs if entry.path.endswith(".safetensors"))
+def keep(checkpoint: Checkpoint, folder: Path) -> Input | None:
+    """Keep the headers of a release in a file of `folder`; None, and no file, where something is wrong with one of them."""
+    headers = checkpoint.headers
+    if not checkpoint.shards or not isinstance(headers, Folded) or any(finding.status != "pass" for finding in checkpoint.findings):
+        return None
+    return replace(folder / FILE, Heads(shards=checkpoint.shards, headers=headers).to_bytes())
+
+
+def recall(inspected: InspectReport) -> Heads | None:
+    """The headers that were kept; None where there are none, or the file is not the one that was written."""
+    kept = inspected.headers
+    try:
+        content = Path(kept.path).read_bytes() if kept else b""
+    except OSError:
+        return None
+    return Heads.of_bytes(content) if kept and hashlib.sha256(content).hexdigest() == kept.sha256 else None

@@ -34,6 +34,15 @@ def test_absent_shard(tmp_path: Path) -> None:
     assert shard_name(3, 3) in str(error.value) and error.value.hint
 
 
+@pytest.mark.parametrize("file", [f"model-{'1.sadel-' * 50}.safetensors", "loop.safetensors"])
+def test_a_name_that_no_file_can_have_or_that_leads_nowhere(tmp_path: Path, file: str) -> None:
+    weight_map = write_release(tmp_path, [FIRST, SECOND])
+    (tmp_path / "loop.safetensors").symlink_to("loop.safetensors")
+    write_index(tmp_path, weight_map | {"d": file}, 0)
+    (finding,) = [finding for finding in Checkpoint.open(tmp_path).findings if finding.code == "D0203"]
+    assert finding.status == "fail" and file.startswith(finding.subject) and "absent" in finding.found
+
+
 def test_tensor_of_the_index_in_no_shard(tmp_path: Path) -> None:
     weight_map = write_release(tmp_path, [FIRST, SECOND])
     write_index(tmp_path, weight_map | {"mtp.gone": shard_name(2, 2)}, 0)

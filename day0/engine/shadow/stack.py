@@ -73,7 +73,7 @@ class Known:
     """
 
     def __init__(self, run: Any, index: int, kind: int, last: bool, known: dict[int, "Left"]) -> None:
-        self._run, self._index, self._kind, self._last, self._known = run, index, kind, last, known
+        self.run, self._index, self._kind, self._last, self._known = run, index, kind, last, known
         self.open, self.close = run.open, run.close
 
     def __call__(self, stream: Any, w: Any, step: Any) -> Any:
@@ -93,7 +93,7 @@ class Known:
     def _ran(self, stream: Any, w: Any, step: Any) -> Any:
         heap, before = stream.heap, [set(segment.shared) for segment in step.segments()]
         live = heap.live
-        made = self._run(stream, w, step)
+        made = self.run(stream, w, step)
         held = heap.enter("between layers") - live
         new = [
             {name: value for name, value in segment.shared.items() if name not in known}

@@ -93,14 +93,8 @@ class Report(Strict):
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def write(self, path: Path) -> Input:
-        """Write to a temporary file beside `path`, then rename; returns the file as an input of later reports."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = self.to_yaml().encode()
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-        return Input(path=str(path.resolve()), sha256=hashlib.sha256(text).hexdigest(), bytes=len(text))
+        """Write it to `path`; returns the file as an input of later reports."""
+        return replace(path, self.to_yaml().encode())
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -131,5 +125,18 @@ class Report(Strict):
 
 def file_input(path: Path) -> Input:
     """A small file as an input: digest of its whole content."""
-    content = path.read_bytes()
-    return Input(path=str(path.absolute()), sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    return _input(path.absolute(), path.read_bytes())
+
+
+def replace(path: Path, content: bytes) -> Input:
+    """Write beside, then rename: nobody sees half a file. The file as an input of later reports."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        file.write(content)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+    return _input(path.resolve(), content)
+
+
+def _input(path: Path, content: bytes) -> Input:
+    return Input(path=str(path), sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))

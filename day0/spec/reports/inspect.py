@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from day0.spec.reports.base import FindingRow, Report, Strict
+from day0.spec.reports.base import FindingRow, Input, Report, Strict
 
 Scalar = str | int | float | bool
 
@@ -234,5 +234,10 @@ class InspectReport(Report):
     evidence: dict[str, str] = Field(description="figure of this report (parameters.total) → where it comes from")
     files: list[FileRow] = Field(description="weight files that make up the model")
     sample: SampleRow | None = Field(default=None, description="values that were looked at; null unless that was asked for")
+    headers: Input | None = Field(
+        default=None,
+        description="file beside the reports with all headers, for the stages that follow; null where something is wrong with one of them, "
+        "and where none are kept",
+    )
     checks: list[str] = Field(description="codes of the checks that ran")
     findings: list[FindingRow] = Field(description="what the checks said; a check that says nothing has passed")
