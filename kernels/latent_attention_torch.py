@@ -13,7 +13,8 @@ def launch(q_THC: Any, q_THR: Any, pages: Any, segment: Any, scale: float) -> An
     outputs = []
     for b in range(q_TH.shape[0]):
         key = segment.entries(pages, b, PAGED)[None, None]
-        outputs.append(functional.scaled_dot_product_attention(q_TH[b][None, None], key, key[..., :C], scale=scale)[0])
+        value = key if key.is_cpu else key[..., :C]  # the fused kernel for processors takes values as wide as keys alone
+        outputs.append(functional.scaled_dot_product_attention(q_TH[b][None, None], key, value, scale=scale)[0, ..., :C])
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 

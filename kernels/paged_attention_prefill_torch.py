@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from day0.kernels.attention_torch import as_wide
 from day0.spec.lazy import functional, torch
 from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
@@ -15,12 +16,13 @@ def launch(
     for b, count in _alike(segment):
         T = segment.queries[b]
         k, v = (_entries(pages, segment, b, count).transpose(1, 2) for pages in (k_pages, v_pages))
+        v = as_wide(v, k)
         q = q_THQ[start : start + count * T].unflatten(0, (count, T)).transpose(1, 2)
         mask = _mask(segment, b, q_THQ.device)
         out = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=mask is None and T > 1, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
         )
-        outputs.append(out.transpose(1, 2).flatten(0, 1))
+        outputs.append(out[..., : v_pages.shape[-1]].transpose(1, 2).flatten(0, 1))
         start += count * T
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -18,7 +18,7 @@ import torch
 from day0.engine import layer
 from day0.engine.arguments import bound, site
 from day0.engine.bind import Function, Place
-from day0.engine.calls import call_key, part_key
+from day0.engine.calls import call_key, narrow, part_key
 from day0.engine.model import Forward
 from day0.engine.packed import Group
 from day0.engine.score import score
@@ -57,7 +57,7 @@ class Recorder(Watch):
         form = "+".join(sorted({weight.format for weight in weights})) or "plain"
         grouped = any(isinstance(weight, Group) and weight.joined is None for weight in weights) or (op == "experts" and form != "plain")
         kernel = self._kernels.get((place[0], place[1], place[2], op, form)) or self._kernels[(place[0], place[1], place[2], op, "plain")]
-        options = dict(called.options) | {"bias": arguments.get("bias_O") is not None}
+        options = dict(called.options) | narrow(called) | {"bias": arguments.get("bias_O") is not None}
         return kernel, call_key(place[2], called.dtype, options, grouped)
 
 

@@ -1,7 +1,7 @@
 """What a call asks of torch, looked up in a table that was recorded by running models. Needs no torch.
 
-A call is known by what decides its torch operators: implementation, phase, compute type, whether several weights are read at once, and the
-options of its site. `templates/torch_operators.yaml` holds what was seen for each.
+A call is known by what decides its torch operators: implementation, phase, compute type, whether several weights are read at once, whether
+values are narrower than keys, and the options of its site. `templates/torch_operators.yaml` holds what was seen for each.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from day0.spec.reports.base import Loader
 from day0.spec.target import Uses
 
 TELLING = frozenset({
-    "activation", "bias", "biases", "block", "channels", "chunked", "every", "gate_first", "interleaved", "plus_one", "rule", "scale_input",
-    "sinks_H", "window",
+    "activation", "bias", "biases", "block", "channels", "chunked", "every", "gate_first", "interleaved", "narrow", "plus_one", "rule",
+    "scale_input", "sinks_H", "window",
 })  # options that sites declare and that calls can be recognised by
 
 
@@ -80,4 +80,10 @@ def uses(name: str, key: str) -> Uses | None:
 
 def key_of(site: Site, decoded: bool) -> str:
     """The call that a site stands for; weights that are decoded, or are read packed, lie apart from each other."""
-    return call_key(site.phase, site.dtype, site.options, grouped=len(site.weights) > 1 and (decoded or site.format != "plain"))
+    options = {**site.options, **narrow(site)}
+    return call_key(site.phase, site.dtype, options, grouped=len(site.weights) > 1 and (decoded or site.format != "plain"))
+
+
+def narrow(site: Site) -> dict[str, bool]:
+    """An option of calls whose heads have values that are narrower than their keys."""
+    return {"narrow": site.sizes["V"] < site.sizes["Q"]} if {"N", "Q", "V"} <= {*site.sizes} else {}

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from itertools import product
 
 # The first rungs: tokens of a sequence, sequences, tokens of prompts in a step. Wide models have few: their small steps are nobody's largest.
-FIRST = ((64, 192, 512), (1, 8), (16, 64, 192, 256, 512))
-WIDE = ((4096, 16384, 65536), (1, 8), (64, 512))
+FIRST = ((64, 192, 512), (1, 3, 8), (16, 64, 128, 192, 256, 512))
+WIDE = ((4096, 16384, 65536), (1, 8), (128, 512))
 BEYOND = (8, 8, 4)  # times by which later rungs grow
 ENDLESS = 1 << 60
 

@@ -56,7 +56,7 @@ def inventory(name: str) -> Inventory:
     return Inventory(Release.open(checkpoint(name)), "float32")
 
 
-@pytest.mark.parametrize("name", ["llama", "deepseek_v32", "gpt_oss", "qwen3_next", "mimo_v2_flash", "deepseek_v4"])
+@pytest.mark.parametrize("name", ["llama", "deepseek_v3", "deepseek_v32", "gpt_oss", "qwen3_next", "mimo_v2_flash", "deepseek_v4"])
 def test_between_rungs_it_is_not_below_what_is_rehearsed(name: str) -> None:
     share, load = inventory(name).share(ONE_CARD), Load(dtype="float32", page_size=16, streamed=False)
     known = Rehearsal(share, load)
