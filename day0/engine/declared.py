@@ -14,8 +14,6 @@ from day0.spec.format import Stored
 from day0.spec.model import Model, TensorSpec
 from day0.spec.names import Names
 
-PACKED = ("linear", "expert")  # roles that quantisation turns to
-
 
 def declare(checkpoint: Checkpoint, family: Family, model: Model) -> tuple[Checkpoint, Family]:
     """The checkpoint with the weights it would have, and the family reading them by their canonical names: nothing says those on disk.
@@ -28,7 +26,7 @@ def declare(checkpoint: Checkpoint, family: Family, model: Model) -> tuple[Check
     for name, spec in specs(model):
         index, within = _place(name, family.names.per_layer)
         modules = [module.replace("{i}", index) for module in spelled.get(within, (name,))]
-        packable = spec.role in PACKED and spec.precision == "compute" and len(spec.shape) > 1
+        packable = spec.role in family.packed and spec.precision == "compute" and len(spec.shape) > 1
         packing = scheme.packing(modules, expert=spec.role == "expert") if packable else PLAIN
         stored[name] = store(name, spec.shape, packing, _rest(spec, model.dtype))
     headers = {part.name: part for weight in stored.values() for part in weight.parts.values()}

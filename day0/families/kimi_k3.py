@@ -59,4 +59,5 @@ NAMES = Names(
     ignored=(r"layers\.0\.self_attention_res_(norm|proj)\.",),
 )
 
-FAMILY = Family(recognises=frozenset({"kimi_k3"}), read=read, names=NAMES)
+# The list of modules that are left out names neither the maps into the experts' latent nor those of the residuals; their tensors are plain.
+FAMILY = Family(recognises=frozenset({"kimi_k3"}), read=read, names=NAMES, packed=("expert",))

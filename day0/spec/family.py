@@ -17,4 +17,5 @@ class Family:
     read: Callable[[Any], Model]  #: checkpoint.config.Config → Model
     names: Names  #: checkpoint ↔ canonical
     fit: Callable[[Model, Collection[str]], Model] | None = None  #: what only the checkpoint's names tell: (model, names) → model
+    packed: tuple[str, ...] = ("linear", "expert")  #: roles of weights that its releases pack, where a configuration does not leave them out
     towers: Mapping[str, Names] = field(default_factory=dict)  #: tower → the same for its weights; "patches.…", "connector.…" are its ends

@@ -13,7 +13,7 @@ from day0.engine import footprint
 from day0.engine.release import Release
 from day0.spec.errors import Day0Error
 from day0.stages.inspect import inspect
-from tests.zoo import checkpoint, names
+from tests.zoo import checkpoint, kimi_k3, names
 
 SINGLE = ("gptq", "awq", "int4")  # whose stacks are no stacks on disk
 BLOCKS = {"fp8": (), "fp8_block": (128, 128), "nvfp4": (1, 16), "gptq": (1, 32), "awq": (1, 32)}
@@ -26,7 +26,7 @@ def alone(name: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", [name for name in names() if "-" not in name])
+@pytest.mark.parametrize("name", [*(name for name in names() if "-" not in name), *kimi_k3.SEEDS])
 def test_declared_weights_take_the_bytes_of_the_stored_ones(name: str, tmp_path: Path) -> None:
     stored, declared = Release.open(checkpoint(name)), Release.open(alone(name, tmp_path))
     assert declared.checkpoint.config_alone and not stored.checkpoint.config_alone

@@ -1,6 +1,7 @@
 """Published figures of memory, and the same models renamed and with other widths against a walk over their tensors."""
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from day0.engine.release import Located, Release
 from day0.spec.dtype import size
 from day0.spec.placement import Heads, Placement
 from day0.spec.registry import families
+from day0.spec.reports.plan_memory import Offload
 from tests.plan import truth
 
 ROWS = [row for row in truth.rows() if "figure" in row]
@@ -136,3 +138,17 @@ def test_the_worked_example_is_what_the_planner_says() -> None:
         figures = [f"{size / truth.GIB:.1f}" for size in (card.weights, card.state, card.free)]
         assert cells == [found.verdict, str(found.cards), cut, *figures, str(found.capacity.max_context), str(found.capacity.max_batch)]
     assert len(rows) == 7
+
+
+def test_where_no_expert_may_stay_the_context_that_works_is_named() -> None:
+    """Kimi K3 on one card, all of its experts elsewhere: to the page."""
+
+    def offloaded(context: int) -> Offload:
+        found = truth.reported("kimi-k3", "h200", context=context, batch=8, host_memory=1 << 40).offload
+        assert found is not None
+        return found
+
+    whole = offloaded(32768)
+    named = int(re.fullmatch(r".*they would do for --context (\d+)", whole.reason)[1])  # type: ignore[index]
+    assert not whole.feasible and named % 16 == 0
+    assert offloaded(named).feasible and not offloaded(named + 16).feasible
