@@ -2,6 +2,7 @@
 
 import copy
 import re
+from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -13,6 +14,7 @@ from day0.checkpoint.config import Config
 from day0.engine.release import Release, recognise
 from day0.engine.specs import specs
 from day0.spec.family import Family
+from day0.spec.names import numbers
 from day0.spec.registry import blocks, families, formats, parts
 from tests.conformance.published import RELEASES
 from tests.zoo import checkpoint, every
@@ -63,6 +65,20 @@ def test_names_go_both_ways(name: str) -> None:
             again, rest = found.family.names.resolve(iter([stored.name]))
             assert rest == []
             assert canonical in again and piece in again[canonical]
+
+
+@pytest.mark.parametrize("name", every())
+def test_alike_experts_are_claimed_as_each_alone_would_be(name: str) -> None:
+    together = release(name)
+    found = together.checkpoint
+    each = Release.of(replace(found, headers=dict(found.headers.items()), stored=dict(found.stored.items())))
+    one, other = ({canonical: list(located.pieces) for canonical, located in some.tensors.items()} for some in (together, each))
+    assert one == other and (together.missing, together.unclaimed) == (each.missing, each.unclaimed)
+    assert sorted(together.prediction) == sorted(each.prediction)
+
+
+def test_numbers_that_a_pattern_may_want_of_an_expert() -> None:
+    assert numbers("mlp.experts.{e}.w1", r"layers\.0\.self_attn", "mtp.3.", r"experts\.(2|15)\.v2", "shard_7.bin") == {0, 2, 3, 7, 15}
 
 
 def test_every_family_has_a_checkpoint() -> None:
