@@ -107,7 +107,9 @@ def turned(suffix: str) -> Callable[[Release], None]:
 
 
 @pytest.mark.parametrize(("name", "width", "packed"), [
-    *((name, width, "plain") for name in FAMILIES for width in (64, 32)), (TURNED, 64, "fp8"), (TURNED, 32, "fp8"), (HELD, 32, "fp8"),
+    *((name, 64, "plain") for name in FAMILIES), (TURNED, 32, "fp8"),
+    *(pytest.param(name, 32, "plain", marks=pytest.mark.slow) for name in FAMILIES),
+    *(pytest.param(*each, "fp8", marks=pytest.mark.slow) for each in ((TURNED, 64), (HELD, 32))),
 ])  # fmt: skip
 def test_validate_names_the_bank_that_is_right_once_transposed(
     monkeypatch: pytest.MonkeyPatch, name: str, width: int, packed: str

@@ -109,7 +109,7 @@ def test_selection_is_seen_forced_and_repeated_from_scores(name: str) -> None:
     assert not torch.allclose(other.parts["ffn"], run.parts["ffn"])
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name != OWN_CACHE])
+@pytest.mark.parametrize("name", families_first(name for name in names() if name != OWN_CACHE))
 def test_cached_scoring_and_greedy_text_equal_transformers(name: str) -> None:
     path = checkpoint(name)
     expected = load_file(path / "expected.safetensors")

@@ -72,7 +72,7 @@ def written(mapped: MapOpsReport) -> set[Made]:
     return {((site.layer, site.place, site.phase), site.op, site.kernel, site.decode) for site in mapped.sites}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_what_was_mapped_is_what_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways: nothing runs that the map does not say, and all that it says runs (but the ends, which run once a step)."""
     observer = Observer(monkeypatch)

@@ -73,7 +73,7 @@ def test_resident(name: str) -> None:
     assert deviations(checkpoint(name), tolerance(name)) == {}
 
 
-@pytest.mark.parametrize("name", every())
+@pytest.mark.parametrize("name", families_first(every()))
 def test_streamed(name: str) -> None:
     """Read layer by layer, in pages of one token."""
     assert deviations(checkpoint(name), tolerance(name), weights="streamed", page_size=1) == {}

@@ -67,7 +67,10 @@ def test_what_a_query_sees(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["window", "chunk"])
 @pytest.mark.parametrize("function", [paged_attention, launch], ids=["reference", "kernel"])
-@pytest.mark.parametrize("chunks", [[LENGTH], [40, 1, 1, 70, 38], [1] * LENGTH], ids=["whole", "mixed", "single"])
+@pytest.mark.parametrize("chunks", [
+    pytest.param([LENGTH], id="whole"), pytest.param([40, 1, 1, 70, 38], id="mixed"),
+    pytest.param([1] * LENGTH, id="single", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_windows_with_sinks(function: Any, kind: str, chunks: list[int]) -> None:
     """From rings no larger than a step needs, however the prompt is cut."""
     sinks = drawn(HEADS)

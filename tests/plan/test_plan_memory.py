@@ -103,8 +103,10 @@ def test_state_agrees_with_the_cache_of_transformers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama", "llama_tied", "qwen3_moe", "deepseek_v3", "deepseek_v3-fp8", "qwen3_moe-fp8"])
-@pytest.mark.parametrize("weights", ["resident", "streamed"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("weights", "dtype"), [
+    ("resident", "bfloat16"), ("streamed", "float32"),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in (("resident", "float32"), ("streamed", "bfloat16"))),
+])  # fmt: skip
 def test_the_engine_allocates_what_was_planned(name: str, weights: str, dtype: str) -> None:
     """To the byte: by the engine's own account, and by the storages that torch holds (lookup tables of the engine may come on top)."""
     report = quick_plan(inspected(name), machine(64 * GIB), Workload(weights=weights, dtype=dtype, context=200, batch=3))  # type: ignore[arg-type]

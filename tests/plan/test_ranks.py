@@ -15,6 +15,7 @@ from day0.spec.workload import Workload
 from day0.stages.inspect import inspect
 from day0.stages.machines import find_machine
 from day0.stages.map_ops import map_ops
+from tests.engine.opened import families_first
 from tests.plans import quick_plan
 from tests.zoo import checkpoint, names
 
@@ -25,7 +26,7 @@ def mapped(name: str, **degrees: int) -> MapOpsReport:
     return map_ops(found, quick_plan(found, machine, Workload(**load)), machine)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families_first(names()))
 def test_maps_of_two_ranks_hold_what_their_weights_hold(name: str) -> None:
     """Rows × columns of each linear call are the elements that the rank has of its weights."""
     place, release = Placement(tp=2), Release.open(checkpoint(name))

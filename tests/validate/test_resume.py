@@ -152,7 +152,8 @@ def measured(folder: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in folder.rglob("measured.jsonl"))
 
 
-def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_points_it_resumes_to_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int) -> None:
     """On every rung, in the middle of what comes after another thing that was measured; also several times in a row, further on each time."""
     monkeypatch.chdir(tmp_path)
     for command in (["inspect", str(checkpoint("glm_moe_dsa-shared"))], ["plan-memory"], ["map-ops"]):
@@ -173,16 +174,16 @@ def test_killed_at_ten_random_points_it_resumes_to_the_same_file(monkeypatch: py
     (file,) = tmp_path.rglob("validate-layer.yaml")
     right = timeless(yaml.safe_load(file.read_text()))
     assert lines > 40
-    drawn = sorted(draw.sample(range(2, lines - 1), 8))
+    drawn = sorted(draw.sample(range(2, lines - 1), times - 2))
     found: list[tuple[int, int]] = []
-    for several in (drawn[0::2], drawn[1::2], [lines - 1], [1]):
+    for several in (drawn, [1, lines - 1]) if times == 4 else (drawn[0::2], drawn[1::2], [lines - 1], [1]):
         file.unlink()
         for place in several:
             assert run(place, draw.randrange(1, 500)) == -signal.SIGKILL
             assert not file.exists()
             found.append((place, measured(tmp_path)))
         assert run() == 0 and timeless(yaml.safe_load(file.read_text())) == right
-    assert len(found) == 10 and all(place <= there < place + 3 for place, there in found), found
+    assert len(found) == times and all(place <= there < place + 3 for place, there in found), found
 
 
 def test_a_budget_ends_it_in_time_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
