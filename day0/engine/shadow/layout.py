@@ -1,11 +1,14 @@
 """Shapes and strides: which views there are, and how results lie."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 Shape = tuple[int, ...]
+known = lru_cache(maxsize=1 << 14)  # the same few shapes are asked about thousands of times
 
 
+@known
 def dense(shape: Shape) -> Shape:
     """Strides of rows that follow each other."""
     strides, step = [], 1
@@ -15,6 +18,7 @@ def dense(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
+@known
 def is_dense(shape: Shape, strides: Shape) -> bool:
     """Whether rows follow each other; strides of single elements do not matter."""
     step = 1
@@ -26,6 +30,7 @@ def is_dense(shape: Shape, strides: Shape) -> bool:
     return True
 
 
+@known
 def alike(shape: Shape, strides: Shape) -> Shape:
     """Dense strides in the order of `strides`: how the result of an elementwise call lies."""
     if is_dense(shape, strides):
@@ -38,6 +43,7 @@ def alike(shape: Shape, strides: Shape) -> Shape:
     return tuple(made)
 
 
+@known
 def broadcast(*shapes: Shape) -> Shape:
     """The shape that all of them stretch to."""
     longest = max(map(len, shapes))
@@ -53,6 +59,7 @@ def filled(shape: Sequence[int], count: int) -> Shape:
     return tuple(count // max(1, known) if size == -1 else size for size in shape)
 
 
+@known
 def seen_as(shape: Shape, strides: Shape, new: Shape) -> Shape | None:
     """Strides that show the same elements in another shape; None where only a copy does."""
     if 0 in shape or is_dense(shape, strides):

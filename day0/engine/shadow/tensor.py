@@ -241,6 +241,9 @@ class Shadow:
     # Elements and rows by number.
 
     def __getitem__(self, index: Any) -> "Shadow":
+        if isinstance(index, slice) and index.step is None:
+            start, stop, _ = index.indices(self.shape[0])
+            return self.view_of((max(0, stop - start), *self.shape[1:]), self.strides, start * self.strides[0])
         return looked_up(self, index if isinstance(index, tuple) else (index,))
 
     def __setitem__(self, index: Any, value: Any) -> None:
