@@ -13,10 +13,13 @@ Scope = Literal[
     "service", "switch", "tower",
 ]  # fmt: skip
 
+HUNDREDS = {"inspect": ("d01", "d02", "d03"), "plan-memory": ("d04",)}  # stage → how the codes of its checks begin
+
 
 @record
 class Check:
-    """One check. `D01…`: shard files, `D02…`: index and companions, `D03…`: the model's structure, `D05…` to `D08…`: rungs of validate."""
+    """One check. `D01…`: shard files, `D02…`: index and companions, `D03…`: the model's structure, `D04…`: plans, `D05…` to `D08…`: rungs of
+    validate."""
 
     code: str  #: "D0204"
     title: str  #: what it proves, one sentence

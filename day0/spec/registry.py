@@ -60,10 +60,10 @@ class Registry:
             raise Day0Error(f"{self.export.lower()} {name!r} {self.missing[name]}", hint="install the extra that carries it")
         return found
 
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Every (name, object) whose dependencies are installed."""
+    def items(self, *starts: str) -> Iterator[tuple[str, Any]]:
+        """Every (name, object) whose dependencies are installed; with `starts`, of files whose names begin so, and no others are loaded."""
         for name in self.names():
-            found = self.load(name)
+            found = self.load(name) if name.startswith(starts or "") else None
             if found is not None:
                 yield name, found
 

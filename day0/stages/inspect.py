@@ -27,6 +27,7 @@ from day0.engine.likely import Likely
 from day0.engine.nearest import nearest
 from day0.engine.norms import norms
 from day0.engine.release import Release
+from day0.spec.check import HUNDREDS
 from day0.spec.errors import Day0Error
 from day0.spec.progress import Progress, silent
 from day0.spec.registry import checks
@@ -72,7 +73,7 @@ def _inspected(opened: Checkpoint, hash: bool, deep: bool, kept: Path | None, pr
     read = norms(release) if release and not checkpoint.config_alone and checkpoint.source.fetched is None else None
     given: dict[str, object] = {"checkpoint": checkpoint, "release": release, "digests": hashed, "samples": sampled, "norms": read}
     given["likely"] = told if isinstance(told, Likely) else None
-    asked = [check for _, check in checks().items() if given.get(check.scope) is not None]
+    asked = [check for _, check in checks().items(*HUNDREDS["inspect"]) if given.get(check.scope) is not None]
     findings = [finding for check in asked for finding in check.run(given[check.scope])]
     checkpoint = told.release.checkpoint if isinstance(told, Known) else checkpoint
     return InspectReport(

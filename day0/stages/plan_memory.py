@@ -18,6 +18,7 @@ from day0.engine.roofline import roofline
 from day0.engine.rules import named_rules
 from day0.engine.share import UNEVEN
 from day0.engine.transient import PATCHES
+from day0.spec.check import HUNDREDS
 from day0.spec.dtype import compute_dtype
 from day0.spec.encoder import Encoder
 from day0.spec.errors import Day0Error
@@ -182,9 +183,8 @@ def most_patches(workload: Workload, release: Release, encoder: Encoder) -> int:
 
 def findings(demand: Demand) -> Iterator[Finding]:
     """What the checks on plans have to say."""
-    for _, check in checks().items():
-        if check.scope == "plan":
-            yield from check.run(demand)
+    for _, check in checks().items(*HUNDREDS["plan-memory"]):
+        yield from check.run(demand)
 
 
 def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:

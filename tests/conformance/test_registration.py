@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from day0.spec.check import HUNDREDS
+from day0.spec.registry import checks
 from day0.stages.new import draft
 
 ROOT = Path(__file__).parents[2]
@@ -43,3 +45,11 @@ def test_files_bring_their_tests_and_take_them_along(tmp_path: Path) -> None:
         assert mine, done.stdout[-2000:] + done.stderr[-2000:]
         assert not [line for line in mine if line.endswith((f"[{name}]", f"-{name}]"))], folder
         assert [line for line in mine if line.endswith((f"[{ADDED[folder]}]", f"-{ADDED[folder]}]"))], folder
+
+
+def test_a_check_has_the_code_of_the_stage_that_runs_it() -> None:
+    """Stages load the checks whose codes begin as theirs do: one with another code would never be asked."""
+    scopes = {"inspect": {"checkpoint", "release", "likely", "digests", "samples", "norms"}, "plan-memory": {"plan"}}
+    for stage, starts in HUNDREDS.items():
+        own = {name for name, check in checks().items() if check.scope in scopes[stage]}
+        assert own == {name for name, _ in checks().items(*starts)}, stage
