@@ -169,7 +169,7 @@ def main() -> None:
                     found[name].append(measured(command))
     print(f"{folder.name}, median of {arguments.runs}, one after the other in turn")
     for name, runs in found.items():
-        print(f"{name:18} {median(run[0] for run in runs):6.2f} s {median(run[1] for run in runs):6.0f} MiB")
+        print(f"{name:20} {median(run[0] for run in runs):6.2f} s {median(run[1] for run in runs):6.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from day0.stages.inspect import inspect
 from tests.checkpoint.shards import entries, write_header
 from tests.zoo import checkpoint
 
-relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PACKED = {"b.weight": ("F8_E4M3", [4, 4]), "b.weight_scale_inv": ("F32", [1, 1])}
 HEADER, SIZE = entries({"a": ("F32", [2, 3]), **PACKED, "c": ("BF16", [5])})
 TEXT = json.dumps(HEADER).encode()
