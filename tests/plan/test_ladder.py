@@ -66,6 +66,14 @@ def test_between_rungs_it_is_not_below_what_is_rehearsed(name: str) -> None:
         assert 0.9 * exact <= found <= 2 * exact, (context, batch, chunk)
 
 
+@pytest.mark.parametrize("name", ["deepseek_v3", "mimo_v2_flash", "deepseek_v4", "qwen3_next"])
+def test_what_a_step_holds_does_not_depend_on_those_before(name: str) -> None:
+    """Each size has a state of its own."""
+    share, load = inventory(name).share(ONE_CARD), Load(dtype="bfloat16", page_size=16, streamed=False)
+    sizes, once = ((40, 1, 8), (600, 5, 200), (90, 2, 64)), Rehearsal(share, load)
+    assert [once.peak(*size) for size in sizes] == [Rehearsal(share, load).peak(*size) for size in sizes]
+
+
 def test_ranks_hold_less() -> None:
     """Heads and widths that are cut; what every rank computes whole stays."""
     load = Load(dtype="bfloat16", page_size=16, streamed=False)

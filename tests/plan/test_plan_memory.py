@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from day0.engine.batch import Engine
@@ -282,3 +283,14 @@ def test_numbers_of_tokens(text: str, count: int) -> None:
 def test_what_is_no_number_of_tokens(text: str) -> None:
     with pytest.raises(Day0Error, match="not a number of tokens"):
         token_count(text)
+
+
+@pytest.mark.parametrize("name", ["qwen3_moe-fp8", "qwen3_moe-mxfp4"])
+def test_released_bytes_of_experts_and_their_scales_are_those_of_the_files(name: str) -> None:
+    stored: dict[bool, int] = {False: 0, True: 0}
+    for file in checkpoint(name).glob("model*.safetensors"):
+        for tensor, value in load_file(file).items():
+            if ".experts." in tensor:
+                stored["scale" in tensor] += value.nbytes
+    (group,) = [group for group in plan(name).groups if group.role == "expert"]
+    assert stored[True] and (group.scales_stored, group.stored) == (stored[True], stored[True] + stored[False])

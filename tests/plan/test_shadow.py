@@ -64,3 +64,9 @@ def test_peaks_are_those_of_the_allocator(subject: str) -> None:
             if tried == TRIES:
                 break
     assert tried
+
+
+@pytest.mark.parametrize("part", [slice(2, None), slice(None, 3), slice(-2, None), slice(5, 3), slice(1, 99)], ids=str)
+def test_slices_lie_where_those_of_torch_lie(part: slice) -> None:
+    ours, theirs = Reading().torch.empty(7, 4, dtype=torch.float32).t()[part], torch.empty(7, 4).t()[part]
+    assert (ours.shape, ours.strides, ours.offset) == (tuple(theirs.shape), theirs.stride(), theirs.storage_offset() * 4)
