@@ -84,12 +84,11 @@ class Rehearsal:
         heap, forward = self.reading.heap, self._forward
         for layer, view in zip(forward._layers, state, strict=True):
             layer.run._state = view
-        before = heap.live
-        heap.restart()
         forward.known.clear()
+        heap.restart()
         self._run(forward, crowd)
         heap.enter("")
-        return {section: size - before for section, size in heap.peaks.items()}
+        return dict(heap.peaks)
 
     def _run(self, forward: Any, crowd: Crowd) -> None:
         torch, read = self.reading.torch, self.reading.module

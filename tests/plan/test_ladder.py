@@ -13,6 +13,7 @@ from day0.engine.inventory import Inventory
 from day0.engine.ladder import Ladder
 from day0.engine.rehearsal import Load, Rehearsal
 from day0.engine.release import Release
+from day0.engine.shadow.heap import Block, Heap
 from day0.engine.shadow.module import Tensor
 from day0.engine.share import turns
 from day0.spec.machine import Card, Machine
@@ -68,10 +69,32 @@ def test_between_rungs_it_is_not_below_what_is_rehearsed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "mimo_v2_flash", "deepseek_v4", "qwen3_next"])
 def test_what_a_step_holds_does_not_depend_on_those_before(name: str) -> None:
-    """Each size has a state of its own."""
+    """Each size has a state of its own, and nothing stays: not even the angles of rotations, which are part of the forward pass."""
     share, load = inventory(name).share(ONE_CARD), Load(dtype="bfloat16", page_size=16, streamed=False)
     sizes, once = ((40, 1, 8), (600, 5, 200), (90, 2, 64)), Rehearsal(share, load)
     assert [once.peak(*size) for size in sizes] == [Rehearsal(share, load).peak(*size) for size in sizes]
+    assert once.reading.heap.live == 0
+
+
+def test_what_ends_late_does_not_count_in_the_run_that_goes_on() -> None:
+    """Memory in cycles ends when the collector comes by, which is in the middle of some other run."""
+    heap = Heap()
+    late = [Block(heap, 1000)]
+    heap.restart()
+    kept = [Block(heap, 40)]
+    late.clear()
+    kept.append(Block(heap, 2))
+    assert (heap.live, heap.peak) == (42, 42)
+
+
+def test_asides_in_an_aside() -> None:
+    heap = Heap()
+    with heap.aside():
+        with heap.aside():
+            kept = [Block(heap, 1)]
+        kept.append(Block(heap, 2))
+    kept.append(Block(heap, 4))
+    assert heap.live == 4
 
 
 def test_ranks_hold_less() -> None:

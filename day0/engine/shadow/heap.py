@@ -23,14 +23,16 @@ class Heap:
     """Bytes that live now, and the most there were: in the current section, and in each that was entered before."""
 
     def __init__(self) -> None:
-        self.live = self.peak = 0
+        self.live = self.peak = self.run = 0
         self.counts = True
         self.section = ""
         self.peaks: dict[str, int] = {}
 
     def restart(self) -> None:
-        """Count the peak from what lives now, in no section."""
-        self.peak, self.section = self.live, ""
+        """Count a run of its own from nothing, in no section: what lives on from those before does not count, nor does its end."""
+        self.live = self.peak = 0
+        self.run += 1
+        self.section = ""
         self.peaks.clear()
 
     def enter(self, section: str) -> int:
@@ -43,11 +45,11 @@ class Heap:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """What is allocated meanwhile does not count."""
-        self.counts = False
+        counted, self.counts = self.counts, False
         try:
             yield
         finally:
-            self.counts = True
+            self.counts = counted
 
     def scratch(self, size: int) -> None:
         """Bytes that are taken and given back within one call."""
@@ -57,13 +59,14 @@ class Heap:
 class Block:
     """One allocation; it ends with the last tensor that shows a part of it."""
 
-    __slots__ = ("heap", "size")
+    __slots__ = ("heap", "run", "size")
 
     def __init__(self, heap: Heap, size: int) -> None:
-        self.heap, self.size = heap, size if heap.counts else 0
+        self.heap, self.run, self.size = heap, heap.run, size if heap.counts else 0
         heap.live += self.size
         if heap.live > heap.peak:
             heap.peak = heap.live
 
     def __del__(self) -> None:
-        self.heap.live -= self.size
+        if self.run == self.heap.run:
+            self.heap.live -= self.size
