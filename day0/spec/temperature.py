@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from day0.spec.lazy import torch
 from day0.spec.record import record
 
 if TYPE_CHECKING:
@@ -18,4 +17,4 @@ class Temperature:
 
     def factors(self, positions_T: "Tensor") -> "Tensor":
         """[T], float32."""
-        return 1 + self.beta * torch.log1p(torch.floor(positions_T / self.context))
+        return 1 + self.beta * (positions_T / self.context).floor().log1p()

@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from math import lcm
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from day0.engine import rehearsal
 from day0.engine.demand import Demand
+from day0.engine.footprint import page_unit
 from day0.engine.inventory import Inventory
 from day0.engine.ladder import Ladder
 from day0.engine.rehearsal import Load, Rehearsal
@@ -22,7 +24,7 @@ from day0.spec.workload import Workload
 from day0.stages.plan_memory import complete, plan_memory
 from tests.engine.opened import inspected
 from tests.plan import truth
-from tests.zoo import checkpoint
+from tests.zoo import checkpoint, every
 
 GIB = 1 << 30
 SIZES = st.tuples(st.integers(1, 1 << 21), st.integers(1, 5000), st.integers(1, 20000))
@@ -65,6 +67,14 @@ def test_between_rungs_it_is_not_below_what_is_rehearsed(name: str) -> None:
     for context, batch, chunk in ((100, 1, 100), (150, 3, 90), (300, 5, 400), (450, 2, 33), (700, 8, 256), (3000, 4, 512)):
         found, exact = ladder.peak(context, batch, chunk), known.peak(context, batch, min(chunk, context * batch))
         assert 0.9 * exact <= found <= 2 * exact, (context, batch, chunk)
+
+
+@pytest.mark.parametrize("name", every())
+def test_every_family_is_rehearsed(name: str) -> None:
+    """Shadows know all that its code asks for, and a longer context holds no less."""
+    share = inventory(name).share(ONE_CARD)
+    known = Rehearsal(share, Load(dtype="float32", page_size=lcm(16, page_unit(share.model)), streamed=True))
+    assert 0 < known.peak(90, 2, 64) <= known.peak(260, 2, 64)
 
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "mimo_v2_flash", "deepseek_v4", "qwen3_next"])

@@ -1,11 +1,12 @@
 """The stand-in for torch: what modules find in its place when they are read on shadows."""
 
 from collections.abc import Callable, Iterable
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
 from day0.engine.shadow import arithmetic, products
-from day0.engine.shadow.dtype import COMPLEX64, DTYPES, FLOAT32, INT64, Dtype, joined, of_value
+from day0.engine.shadow.dtype import BOOL, COMPLEX64, DTYPES, FLOAT32, INT64, Dtype, joined, of_value
 from day0.engine.shadow.heap import Heap
 from day0.engine.shadow.tensor import Device, Shadow
 
@@ -82,6 +83,12 @@ class Module(SimpleNamespace):
 
     def complex(self, real: Tensor, imaginary: Tensor) -> Tensor:
         return real.made(real.shape, COMPLEX64)  # type: ignore[return-value]
+
+    def isin(self, x: Tensor, among: Tensor) -> Tensor:
+        """Compared with one after the other."""
+        found = x.made(x.shape, BOOL)
+        x.heap.scratch(prod(x.shape))
+        return found  # type: ignore[return-value]
 
     def searchsorted(self, sums: Tensor, targets: Tensor, right: bool = False) -> Tensor:
         return targets.made(targets.shape, INT64)  # type: ignore[return-value]

@@ -16,8 +16,7 @@ from day0.spec.format import Format
 from day0.spec.registry import Registry, formats, registry
 
 COMPUTING = (
-    "day0.blocks.", "day0.ops.", "day0.kernels.", "day0.spec.lazy", "day0.spec.packed", "day0.spec.step", "day0.spec.temperature",
-    "day0.engine.bind", "day0.engine.heap",
+    "day0.blocks.", "day0.ops.", "day0.kernels.", "day0.spec.lazy", "day0.spec.packed", "day0.spec.step", "day0.engine.bind", "day0.engine.heap",
     "day0.engine.layer", "day0.engine.loading", "day0.engine.model", "day0.engine.packed", "day0.engine.sample", "day0.engine.state",
     "day0.engine.vision", "day0.engine.weights",
 )  # modules (and packages) that compute on tensors; all others are shared
