@@ -12,6 +12,9 @@ from day0.spec.block import MixerBlock
 from day0.spec.state import PAGED
 from day0.spec.step import Segment
 
+WIDTH = 2048  # of keys and values that are expanded at once: those of a few heads, where a context is long
+WORD = 8  # rows that some formats pack into one word
+
 
 def prefill(x_TD: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any) -> Tensor:
     q_THN, q_THR = project(x_TD, query_input(x_TD, m, w, ops), m, w, state, segment, ops)
@@ -51,15 +54,31 @@ def project(x_TD: Tensor, query_TC: Tensor, m: Mla, w: Any, state: Any, segment:
 def attend_expanded(
     x_TD: Tensor, q_THN: Tensor, q_THR: Tensor, m: Mla, w: Any, state: Any, segment: Segment, ops: Any
 ) -> Tensor:
-    """Attention to keys and values that are expanded for each head."""
+    """Attention to keys and values that are expanded for each head, a few heads after the other."""
     q_THQ = torch.cat((q_THN, q_THR), dim=-1)
-    outputs, start = [], 0
+    outputs, start, few = [], 0, at_once(m)
     for b, count in enumerate(segment.queries):
-        expanded = expand(segment.entries(state.pages("latent"), b, PAGED), m, w, ops)
-        outputs.append(ops.attention(q_THQ[start : start + count], *expanded, m.scale))
-        del expanded  # two sequences' would be held at once
+        entries_S = segment.entries(state.pages("latent"), b, PAGED)
+        for head in range(0, m.heads, few):
+            expanded = expand(entries_S, head, few, m, w, ops)
+            outputs.append(ops.attention(q_THQ[start : start + count, head : head + few], *expanded, m.scale))
+            del expanded  # those of two would be held at once
         start += count
-    return output(x_TD, torch.cat(outputs), m, w, ops)
+    o_THV = torch.cat(outputs) if few == m.heads else beside(outputs, m.heads // few)
+    return output(x_TD, o_THV, m, w, ops)
+
+
+def at_once(m: Mla) -> int:
+    """Heads that are expanded together: all, or as many as `WIDTH` takes of those that divide them. Independent of the context, so that
+    what prefill holds grows evenly with it."""
+    width = m.qk_nope_head_dim + m.v_head_dim
+    fitting = (few for few in range(1, m.heads + 1) if m.heads % few == 0 and few * width <= WIDTH and few * width % WORD == 0)
+    return max(fitting, default=m.heads)
+
+
+def beside(outputs: list[Tensor], count: int) -> Tensor:
+    """Heads of each sequence side by side, which came in `count` pieces, and the sequences one after the other."""
+    return torch.cat([torch.cat(outputs[first : first + count], dim=1) for first in range(0, len(outputs), count)])
 
 
 def attend_absorbed(
@@ -71,12 +90,13 @@ def attend_absorbed(
     return output(x_TD, ops.expand_value(o_THC, w.kv_b, m.v_head_dim), m, w, ops)
 
 
-def expand(entries_S: Tensor, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
-    """Keys and values of every head from the entries of one sequence."""
+def expand(entries_S: Tensor, head: int, few: int, m: Mla, w: Any, ops: Any) -> tuple[Tensor, Tensor]:
+    """Keys and values of a few heads, from `head` on, from the entries of one sequence."""
     latent_SC, key_SR = entries_S.split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
-    expanded = ops.linear(latent_SC, w.kv_b).unflatten(-1, (m.heads, m.qk_nope_head_dim + m.v_head_dim))
-    k_SHN, v_SHV = expanded.split((m.qk_nope_head_dim, m.v_head_dim), dim=-1)
-    return torch.cat((k_SHN, key_SR[:, None].expand(-1, m.heads, -1)), dim=-1), v_SHV
+    width = m.qk_nope_head_dim + m.v_head_dim
+    kv_b = w.kv_b if few == m.heads else w.kv_b[head * width : (head + few) * width]
+    k_SHN, v_SHV = ops.linear(latent_SC, kv_b).unflatten(-1, (few, width)).split((m.qk_nope_head_dim, m.v_head_dim), dim=-1)
+    return torch.cat((k_SHN, key_SR[:, None].expand(-1, few, -1)), dim=-1), v_SHV
 
 
 def output(x_TD: Tensor, o_THV: Tensor, m: Mla, w: Any, ops: Any) -> Tensor:

@@ -8,6 +8,7 @@ from day0.engine.release import Release
 from day0.spec.registry import formats
 from tests.checkpoint.drawn import sample
 from tests.checkpoint.test_formats import equal
+from tests.kernels.packed import BLOCKS, packed
 from tests.zoo import checkpoint, every
 
 FORMATS = dict(formats().items())
@@ -32,6 +33,25 @@ def test_a_checkpoint_has_it(name: str) -> None:
 
 
 PACKED = [name for name, form in FORMATS.items() if form.packed]
+
+
+ROWS = (slice(0, 128), slice(128, 512), slice(8, 40), slice(136, 512), slice(504, 512))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_some_rows_of_a_matrix(name: str) -> None:
+    """Those of the whole, bit for bit, also where they begin and end within blocks; words of several rows are not parted."""
+    for block in {BLOCKS[name], *((48, 32), (32, 48)) * (name == "fp8_block"), *((1, 32),) * (name == "int4")}:
+        whole = packed(name, torch.empty(512, 384), block)
+        right = whole.decode(torch.empty(whole.shape))
+        for rows in ROWS:
+            some = whole[rows]
+            assert torch.equal(some.decode(torch.empty(some.shape)), right[rows]), (block, rows)
+        if name in ("awq", "gptq") or "zeros" in whole.parts:
+            with pytest.raises(ValueError, match="words of 8"):
+                whole[4:12]
+
+
 EXTREME = {  # type of a scale → its least and largest numbers, infinity and NaN where it has them, as it stores them
     torch.float32: torch.tensor([0.0, 2.0**-149, 2.0**-126, 3.0e38, torch.inf, torch.nan]),
     torch.float16: torch.tensor([0.0, 2.0**-24, 2.0**-14, 65504.0, torch.inf, torch.nan], dtype=torch.float16),

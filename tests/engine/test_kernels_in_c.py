@@ -74,6 +74,13 @@ def test_weights_that_lie_turned(form: str, tokens: int) -> None:
     assert close(torch.randn(tokens, 70), replace(drawn(form, 70, 96), shape=(96, 70), turned=True))
 
 
+@pytest.mark.parametrize("form", PACKED)
+@pytest.mark.parametrize("tokens", [1, 40])
+def test_some_rows_of_a_weight(form: str, tokens: int) -> None:
+    weight, x = drawn(form, 72, 96), torch.randn(tokens, 96)
+    assert all(close(x, weight[rows]) for rows in (slice(0, 32), slice(8, 40), slice(40, 72)))
+
+
 def integers(group: int, **more: Tensor) -> Packed:
     """4-bit integers [24, 120] with scales for groups of so many inputs."""
     plain = drawn("int4", 24, 120)

@@ -8,6 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from day0.blocks import mla
+from day0.parts.mla import Mla
 from day0.spec.request import Request
 from tests.engine.opened import described, expected, families_first, logits, mixed, resident, run, start
 from tests.zoo import cache, checkpoint, every, names
@@ -82,6 +84,21 @@ def test_streamed(name: str) -> None:
 @pytest.mark.parametrize("name", families_first(every()))
 def test_float64(name: str) -> None:
     assert deviations(checkpoint(name), tolerance(name), dtype="float64", page_size=64) == {}
+
+
+def latent(name: str) -> Mla | None:
+    """The first sublayer of a model that attends latents."""
+    parts = (getattr(layer.mixer, "attention", layer.mixer) for layer in described(name).layers)
+    return next((part for part in parts if isinstance(part, Mla)), None)
+
+
+@pytest.mark.parametrize("name", families_first(name for name in every() if (part := latent(name)) and part.heads > 2))
+def test_heads_are_expanded_a_few_at_a_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of wide models; here that of all others, whose maps are cut by rows that begin and end within blocks of scales."""
+    monkeypatch.setattr(mla, "WIDTH", 80)
+    part = latent(name)
+    assert part and mla.at_once(part) < part.heads
+    assert deviations(checkpoint(name), tolerance(name), weights="resident") == {}
 
 
 @pytest.mark.parametrize("name", [*SHARED_NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in SHARED_OTHERS)])

@@ -40,6 +40,17 @@ def linear(form: str, outputs: int, inputs: int, stored: dict[str, Any]) -> str 
     return wrong("linear", packed.at_rest(op, op.cases.at(T=5, O=outputs, I=inputs).make("bfloat16"), form, **stored))
 
 
+@pytest.mark.parametrize("form", packed.BLOCKS)
+def test_linear_reads_some_rows_of_a_weight(form: str, interpreter: ProcessPoolExecutor) -> None:
+    assert interpreter.submit(some_rows, form).result() is None
+
+
+def some_rows(form: str) -> str | None:
+    """From the middle of a block on."""
+    made = ops().get("linear").cases.at(T=5, O=160, I=256).make("bfloat16")
+    return wrong("linear", made | {"weight_OI": packed.packed(form, made["weight_OI"])[56:152], "bias_O": None})
+
+
 def wrong(name: str, made: dict[str, Any]) -> str | None:
     return interpret.wrong_with(kernels().get(f"{name}_triton"), ops().get(name), made, dict(made))
 

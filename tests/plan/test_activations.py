@@ -5,10 +5,13 @@ import random
 import pytest
 import torch
 
+from day0.blocks import mla
+from day0.engine import rehearsal
 from day0.engine.batch import Engine
 from day0.engine.release import Release
 from day0.spec.request import Request, Sampling
-from tests.engine.opened import CPU, load, planned, run
+from day0.stages.plan_memory import plan_memory
+from tests.engine.opened import CPU, inspected, load, planned, processor, run
 from tests.plan.allocator import peak
 from tests.zoo import checkpoint
 
@@ -74,3 +77,17 @@ def test_activations_are_what_was_planned(name: str, batch: int, chunk: int) -> 
     plan, mapped = planned(folder, load(batch=batch, chunk=chunk, context=CONTEXT), rehearsed=True)
     found = most(Engine.start(Release.open(folder), plan, mapped, None, CPU), batch, chunk)
     assert plan.per_card[0].activations == pytest.approx(found, rel=0.1)
+
+
+def test_of_latents_a_few_heads_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held of a long context is theirs; heads of wide models, here of a narrow one."""
+    folder, asked = checkpoint("deepseek_v3"), load(batch=1, chunk=64, context=CONTEXT)
+    whole, mapped = planned(folder, asked, rehearsed=True)
+    rehearsal.ladder.cache_clear()
+    monkeypatch.setattr(mla, "WIDTH", 80)
+    monkeypatch.setattr(rehearsal.reading().module("day0.blocks.mla"), "WIDTH", 80)
+    plan = plan_memory(inspected(folder), processor(), asked)
+    rehearsal.ladder.cache_clear()
+    found = most(Engine.start(Release.open(folder), plan, mapped, None, CPU), 1, 64)
+    assert plan.per_card[0].activations == pytest.approx(found, rel=0.1)
+    assert found < 0.8 * whole.per_card[0].activations

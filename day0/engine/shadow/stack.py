@@ -21,7 +21,7 @@ def assembled(reading: Reading, specs: Iterable[tuple[str, TensorSpec]], forms: 
     for name, spec in specs:
         kind = getattr(torch, TORCH_NAMES[rest_dtype(spec.precision, dtype)])
         if formats().get(forms.get(name, "plain")).packed:
-            value = packed.Packed(forms[name], {}, (), spec.shape, kind, spec.role == "expert")
+            value = packed.Packed(forms[name], {}, (1, 1), spec.shape, kind, spec.role == "expert")
         else:
             value = torch.empty(spec.shape, dtype=kind)
         loading.place(root, name, value)
