@@ -7,7 +7,7 @@ from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
 
 QUERIES = 128  # of one block, so that a long prompt reads little beyond its windows
-SCORES = 1 << 26  # elements of one block's scores
+ELEMENTS = 1 << 26  # of one block's scores
 
 
 def launch(
@@ -19,7 +19,7 @@ def launch(
     for b, count in enumerate(segment.queries):
         k, v = (segment.entries(pages, b, group).transpose(0, 1) for pages in (k_pages, v_pages))
         end, first = segment.lengths[b], segment.first(b, group)
-        block = max(1, min(QUERIES, SCORES // (q_THQ.shape[1] * k.shape[1])))
+        block = max(1, min(QUERIES, ELEMENTS // (q_THQ.shape[1] * k.shape[1])))
         for position in range(end - count, end, block):
             last = min(position + block, end)
             low = first if window is None else max(first, position // window * window if chunked else position - window + 1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from day0.parts.mla import Mla
 from day0.spec.block import MixerBlock
+from day0.spec.packed import rows
 from day0.spec.state import PAGED
 from day0.spec.step import Segment
 
@@ -94,7 +95,7 @@ def expand(entries_S: Tensor, head: int, few: int, m: Mla, w: Any, ops: Any) -> 
     """Keys and values of a few heads, from `head` on, from the entries of one sequence."""
     latent_SC, key_SR = entries_S.split((m.kv_lora_rank, m.qk_rope_head_dim), dim=-1)
     width = m.qk_nope_head_dim + m.v_head_dim
-    kv_b = w.kv_b if few == m.heads else w.kv_b[head * width : (head + few) * width]
+    kv_b = w.kv_b if few == m.heads else rows(w.kv_b, head * width, (head + few) * width)
     k_SHN, v_SHV = ops.linear(latent_SC, kv_b).unflatten(-1, (few, width)).split((m.qk_nope_head_dim, m.v_head_dim), dim=-1)
     return torch.cat((k_SHN, key_SR[:, None].expand(-1, few, -1)), dim=-1), v_SHV
 

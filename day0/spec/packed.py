@@ -29,12 +29,11 @@ class Packed:
         own = {name: part[e] if part.ndim and part.shape[0] == self.shape[0] else part for name, part in self.parts.items()}
         return Packed(self.format, own, self.block, self.shape[1:], self.dtype, turned=self.turned)
 
-    def __getitem__(self, rows: slice) -> Packed:
+    def rows(self, start: int, stop: int) -> Packed:
         """Some rows of a matrix. Where they begin or end within a block, each of them gets its block's scales for itself.
 
         ValueError where they begin or end within a word that holds several.
         """
-        start, stop, _ = rows.indices(self.shape[0])
         headers = {name: TensorHeader(name, "", tuple(part.shape), "", 0, 0) for name, part in self.parts.items()}
         cut = formats().get(self.format).steps
         steps = cut(Stored("", self.format, self.shape, headers, self.block), 0) if cut else None
@@ -54,3 +53,8 @@ class Packed:
         """Write the decoded weight into `out` and return it."""
         formats().get(self.format).decode(self.parts, self.block, out.transpose(-1, -2) if self.turned else out)
         return out
+
+
+def rows(weight: Tensor | Packed, start: int, stop: int) -> Tensor | Packed:
+    """Some rows of a matrix, however it is kept."""
+    return weight.rows(start, stop) if isinstance(weight, Packed) else weight[start:stop]

@@ -86,9 +86,9 @@ class Segment:
             return flat.narrow(0, run * width, count)
         return pool[self.table_BP[b, : -(-count // width)]].flatten(0, 1)[:count]
 
-    def places(self, positions_TK: Tensor, width: int) -> Tensor:
-        """Places in a flattened pool of `width` tokens a page: each token's positions are those of its own sequence."""
-        return self.table_BP[self.sequences_T[:, None], positions_TK // width] * width + positions_TK % width
+    def places(self, positions_TK: Tensor, width: int, rows: slice = slice(None)) -> Tensor:
+        """Places in a flattened pool of `width` tokens a page: the positions of each token (of `rows`) are those of its own sequence."""
+        return self.table_BP[self.sequences_T[rows, None], positions_TK // width] * width + positions_TK % width
 
     @cached_property
     def sequences_T(self) -> Tensor:

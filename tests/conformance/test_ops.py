@@ -1,5 +1,6 @@
 """Every operator on all of its cases: declared shapes, and every implementation against the reference in float64 on the same numbers."""
 
+import sys
 from collections.abc import Callable, Iterator
 from inspect import signature
 from itertools import islice
@@ -117,6 +118,18 @@ def test_agrees_with_the_reference_in_float64(function: str, dtype: str, machine
     if not seen:
         pytest.skip(f"{function} refuses every case in {dtype} here")
     assert wrong == {}
+
+
+PORTIONED = [name for name, impl in HERE.items() if hasattr(sys.modules[impl.fn.__module__], "ELEMENTS")]
+
+
+@pytest.mark.parametrize("function", PORTIONED)
+@pytest.mark.parametrize("elements", [1, 3000])
+def test_portions_are_the_whole(function: str, elements: int, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that bound what they hold at once, made to take a token at a time, and some whose last portion is a smaller one."""
+    monkeypatch.setattr(sys.modules[IMPLS[function].fn.__module__], "ELEMENTS", elements)
+    for op, call, case, made in accepted(function, "float32", machine):
+        assert judge(op, results(call(**made)), results(op.reference(**widened(made)))) is None, case.name
 
 
 @pytest.mark.parametrize("function", HERE)

@@ -18,6 +18,7 @@ from tests.zoo import checkpoint
 CONTEXT, LAST = 200, 4  # tokens of a sequence; tokens that the last prompt is answered with
 NAMES = (
     "llama", "deepseek_v3", "deepseek_v32", "gpt_oss", "minimax_m2", "kimi_linear", "qwen3_next", "glm5_next", "nemotron_h", "mimo_v2_flash",
+    "deepseek_v4", "minimax_m3",
 )  # fmt: skip
 
 

@@ -148,7 +148,7 @@ def test_where_no_expert_may_stay_the_context_that_works_is_named() -> None:
         assert found is not None
         return found
 
-    whole = offloaded(32768)
+    whole = offloaded(65536)
     named = int(re.fullmatch(r".*they would do for --context (\d+)", whole.reason)[1])  # type: ignore[index]
     assert not whole.feasible and named % 16 == 0
     assert offloaded(named).feasible and not offloaded(named + 16).feasible

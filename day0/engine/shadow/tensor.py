@@ -40,6 +40,7 @@ class Shadow:
     ndim = property(lambda self: len(self.shape))
     nbytes = property(lambda self: prod(self.shape) * self.dtype.itemsize)
     T = property(lambda self: self.t())
+    mT = property(lambda self: self.transpose(-2, -1))
 
     def __len__(self) -> int:
         return self.shape[0]
