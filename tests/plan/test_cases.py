@@ -230,11 +230,11 @@ def test_scores_of_every_head_are_not_held_and_the_chunk_that_fits_is_named() ->
     assert transient.scores(site, 131072, 4096) == 64 << 30
     step = sum(part.bytes for part in planned(config, gib=139.8, **ask).transients)
     assert 4 * 4096 * 131072 < step < 64 << 29
-    short = planned(config, gib=105, **ask)
+    short = planned(config, gib=96, **ask)
     chunk = int(said(short, "D0403").partition("--chunk ")[2].partition("`")[0])
     assert 0 < chunk < 4096
-    assert planned(config, gib=105, **{**ask, "chunk": chunk}).state.bytes_per_token == 78 * 1152 + 21 * 256
-    assert said(planned(config, gib=105, **{**ask, "chunk": chunk}), "D0403") == ""
+    assert planned(config, gib=96, **{**ask, "chunk": chunk}).state.bytes_per_token == 78 * 1152 + 21 * 256
+    assert said(planned(config, gib=96, **{**ask, "chunk": chunk}), "D0403") == ""
 
 
 def test_scales_have_a_line_and_figures_come_from_headers() -> None:

@@ -292,9 +292,8 @@ def gathered(x: Shadow, chosen: list[tuple[int, Any]]) -> Shadow:
     held = [Shadow(x.heap, (prod(one.shape),), INT64) if one.dtype is BOOL else one for one in held]
     axes = [axis for axis, _ in chosen]
     shape = layout.broadcast(*(one.shape for one in held))
-    neighbours = axes == list(range(axes[0], axes[0] + len(axes)))
     rest = [size for axis, size in enumerate(x.shape) if axis not in axes]
-    at = axes[0] if neighbours else 0
+    at = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
     return x.made((*rest[:at], *shape, *rest[at:]))
 
 
