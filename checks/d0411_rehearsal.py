@@ -9,13 +9,14 @@ Example: steps: not rehearsed: 'Tensor' object has no attribute 'topk', in kerne
 from collections.abc import Iterator
 
 from day0.engine.demand import Demand, amount
+from day0.engine.legal import problems
 from day0.spec.check import check
 from day0.spec.finding import Finding
 
 
 def run(demand: Demand) -> Iterator[Finding]:
     working = demand.working
-    if working.doubt:
+    if working.doubt and not problems(demand):  # else heads or widths are not whole, and nothing of it would run
         kept = amount(int(working.doubt.p95 * demand.activations))
         found = f"not rehearsed: {working.unknown}; a formula says {amount(demand.activations)}, and {kept} more are kept free"
         yield Finding(code=CHECK.code, status="warn", subject="steps", expected="a rehearsal of the engine's own code", found=found)

@@ -16,13 +16,12 @@ BAR = 60  # columns of a full card
 
 def plan_memory(report: PlanMemoryReport) -> RenderableType:
     """Verdict, card, state, capacity, reasons."""
-    card = report.per_card[0]
     return stack(
         head(report),
         reasons(report) if report.reasons else None,
         cards(report),
         Text(),
-        bill(card, report.machine.memory),
+        bill(fullest(report), report.machine.memory),
         Text(),
         facts(figures(report)),
         Text(),
@@ -38,11 +37,17 @@ def plan_memory(report: PlanMemoryReport) -> RenderableType:
 def head(report: PlanMemoryReport) -> RenderableType:
     load, machine = report.workload, report.machine
     fits = report.verdict == "fits"
-    cards = f"{report.cards} × {machine.card}" if fits else f"one {machine.card}: {size(-report.per_card[0].free)} short"
+    lacks = -fullest(report).free
+    cards = f"{len(report.per_card)} × {machine.card}" + (f": {size(lacks)} a card too few" if lacks > 0 else "")
     asked = f"{load.batch} sequences of {tokens(load.context)} tokens · {load.dtype} · weights {load.weights}"
     asked += f" · images of up to {load.image_patches} patches" if load.sees else ""
-    least = None if fits else Text(f"its bytes need at least {report.cards} such cards")
+    least = Text(f"its bytes need at least {report.cards} such cards") if lacks > 0 else None
     return stack(verdict(f"{report.model.name} {report.verdict} on {cards}", fits), Text(asked), least, Text())
+
+
+def fullest(report: PlanMemoryReport) -> CardRow:
+    """The card with the least left."""
+    return min(report.per_card, key=lambda card: card.free)
 
 
 def cards(report: PlanMemoryReport) -> Table:

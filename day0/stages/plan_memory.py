@@ -98,12 +98,15 @@ def report(demand: Demand, workload: Workload, fixed: dict[str, int]) -> PlanMem
         offload=None if fits or not legal else offload(demand, workload.host_memory or demand.machine.host_memory),
         roofline=roofline(demand) if legal else None,
         residual=residual(demand),
-        assumptions=[*assumptions(demand, workload), *_unused(workload, fits)],
+        assumptions=[*assumptions(demand, workload), *_unused(demand, workload, fixed, fits)],
     )
 
 
-def _unused(workload: Workload, fits: bool) -> Iterator[str]:
-    """What was asked for and changes nothing."""
+def _unused(demand: Demand, workload: Workload, fixed: dict[str, int], fits: bool) -> Iterator[str]:
+    """What is there, or was asked for, and changes nothing."""
+    if demand.machine.cards > demand.placement.cards:
+        least = ": the least that fit" if fits and not fixed else ""
+        yield f"{demand.placement.cards} of the {demand.machine.cards} cards are used{least}"
     if workload.host_memory and fits:
         yield "`--host-memory` changes nothing: the weights fit without the host"
 
@@ -207,8 +210,6 @@ def assumptions(demand: Demand, workload: Workload) -> Iterator[str]:
         yield seen(load, given=workload.image_tokens is not None)
     if card.evidence.get("memory") == "unverified":
         yield f"usable memory of {card.name} is unverified"
-    if demand.machine.cards > demand.placement.cards:
-        yield f"{demand.placement.cards} of the {demand.machine.cards} cards are used: the least that fit"
     if demand.placement.cards > 1:
         yield f"fast links join {demand.machine.cards_per_node} cards; {amount(sum(demand.collectives.values()))} a card is for communication"
 

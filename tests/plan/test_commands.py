@@ -1,6 +1,7 @@
 """The commands: planning needs no torch; exit codes, stable keys, one report for the next stage."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,22 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict:  # type: ignore[type-ar
     data = json.loads(capsys.readouterr().out)
     assert isinstance(data, dict)
     return data
+
+
+def test_the_first_lines_say_on_how_many_cards_and_what_each_lacks(reports: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a cut that the model does not allow nothing is said but that: no step of it was, or could be, rehearsed."""
+    (tmp_path / "tiny.yaml").write_text(TINY_CARD)
+    machine = ["plan-memory", "--reports", reports, "--machine"]
+    assert main([*machine, f"{tmp_path}/tiny.yamlx2", "--tp", "2"]) == 1
+    title, _, least, *_ = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"deepseek_v3 does not fit on 2 × Tiny: .+ a card too few", title) and least.startswith("its bytes need at least")
+    assert main([*machine, "h200x8", "--tp", "3"]) == 1
+    told = capsys.readouterr().out
+    title, _, *rest = told.splitlines()
+    assert title == "deepseek_v3 refused on 3 × NVIDIA H200 SXM" and "D0405" in told and "3 of the 8 cards are used" in rest
+    assert not any(word in told for word in ("rehears", "too few", "at least", "the least that fit"))
+    assert main([*machine, "h200x8"]) == 0
+    assert "1 of the 8 cards are used: the least that fit" in capsys.readouterr().out
 
 
 def test_planning_imports_no_torch(tmp_path: Path) -> None:
