@@ -35,14 +35,14 @@ def test_a_checkpoint_has_it(name: str) -> None:
 PACKED = [name for name, form in FORMATS.items() if form.packed]
 
 
-ROWS = ((0, 128), (128, 512), (8, 40), (136, 512), (504, 512))
+ROWS = ((0, 128), (128, 504), (8, 40), (136, 504), (496, 504))  # the last block of 128 is not whole
 
 
 @pytest.mark.parametrize("name", PACKED)
 def test_some_rows_of_a_matrix(name: str) -> None:
     """Those of the whole, bit for bit, also where they begin and end within blocks; words of several rows are not parted."""
     for block in {BLOCKS[name], *((48, 32), (32, 48)) * (name == "fp8_block"), *((1, 32),) * (name == "int4")}:
-        whole = packed(name, torch.empty(512, 384), block)
+        whole = packed(name, torch.empty(504, 384), block)
         right = whole.decode(torch.empty(whole.shape))
         for start, stop in ROWS:
             some = whole.rows(start, stop)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from day0.blocks.mla import at_once
 from day0.checkpoint.config import Config
 from day0.checkpoint.folder import Checkpoint
 from day0.engine.anatomy import parameters
 from day0.engine.release import Release, recognise, specs
 from day0.parts.dsa import Dsa
+from day0.parts.mla import Mla
 from day0.spec.model import Model
 from day0.spec.temperature import Temperature
+from tests.engine import opened
 from tests.zoo import checkpoint
 
 transformers = pytest.importorskip("transformers")
@@ -105,3 +109,13 @@ def test_idle_experts_need_not_be_stored(tmp_path: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     release = Release.open(folder)
     assert (release.missing, release.unclaimed) == ([], [])
+
+
+@pytest.mark.parametrize(("heads", "width", "few"), [
+    (128, 256, 8), (16, 256, 8), (8, 256, 8), (64, 448, 4), (40, 128, 10), (61, 256, 1), (4, 36, 4), (6, 1020, 2), (7, 1020, 7), (2, 4096, 2),
+])  # fmt: skip
+def test_heads_that_are_expanded_together(heads: int, width: int, few: int) -> None:
+    """2048 of their rows at the most, in eights, because some formats pack as many into a word; else all."""
+    part = opened.described("deepseek_v3").layers[0].mixer
+    assert isinstance(part, Mla)
+    assert at_once(replace(part, heads=heads, qk_nope_head_dim=width - 20, v_head_dim=20)) == few

@@ -147,6 +147,13 @@ def test_what_shadows_do_not_know_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert "D0411" not in [reason.code for reason in sound.reasons]
 
 
+def test_of_an_illegal_cut_nothing_is_said_of_its_steps() -> None:
+    """Heads that are not whole cannot be rehearsed; that they are not whole is what there is to say."""
+    found = truth.reported("llama-3.1-8b", "h200_sxmx8", tp=3, context=4096, batch=8)
+    assert {reason.code for reason in found.reasons} == {"D0405", "D0406"}
+    assert "activations are an estimate by formulas" in found.assumptions[0]
+
+
 def test_weights_that_do_not_fit_are_not_rehearsed() -> None:
     release = Release.open(checkpoint("llama"))
     load = complete(Workload(context=64, batch=1), release)
