@@ -18,6 +18,7 @@ from day0.spec.whole_evidence import DepthEvidence, ModelEvidence, NormEvidence
 
 FAULT = 2e-5  # relative error in float32 that rounding does not explain
 ROWS = 16  # tokens whose logits are held at a time
+SURE = 6.0  # times the reference's error of a logit: four deviations of the difference of two
 
 
 class Passes:
@@ -148,13 +149,14 @@ class Logits:
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype, self._tally = dtype, Tally(dtype)
         self._sums = [0.0] * 4  # tokens with the same best next token and divergence, ours and the reference's
-        self._tokens = 0
+        self._tokens = self._astray = 0
 
     def add(self, ours_TW: Tensor, right_TW: Tensor, peer_TW: Tensor | None = None, null_TW: Tensor | None = None) -> None:
         """[some tokens, W]."""
         self._tally.add(ours_TW, right_TW, peer_TW, null_TW)
         self._tokens += len(right_TW)
         other_TW = right_TW if peer_TW is None else peer_TW
+        self._astray += _astray(ours_TW, right_TW, other_TW)
         found = [measure(logits_TW, right_TW) for measure in (_agreement, _divergence) for logits_TW in (ours_TW, other_TW)]
         self._sums = [total + value for total, value in zip(self._sums, found, strict=True)]
 
@@ -163,13 +165,20 @@ class Logits:
         top1, reference_top1, divergence, reference_divergence = (total / self._tokens for total in self._sums)
         return ModelEvidence(
             layer=None, part="logits", dtype=dtype_name(self._dtype), forced=forced, tokens=self._tokens, errors=self._tally.errors(),
-            top1=top1, reference_top1=reference_top1, divergence=divergence, reference_divergence=reference_divergence,
+            top1=top1, reference_top1=reference_top1, astray=self._astray, divergence=divergence, reference_divergence=reference_divergence,
         )  # fmt: skip
 
 
 def _agreement(a_TW: Tensor, b_TW: Tensor) -> int:
     """Tokens with the same best next token."""
     return int((a_TW.argmax(-1) == b_TW.argmax(-1)).sum())
+
+
+def _astray(ours_TW: Tensor, right_TW: Tensor, other_TW: Tensor) -> int:
+    """Tokens with another best next token, of which the reference is sure by what its own logits in our type, `other_TW`, are off."""
+    best_T1, chosen_T1 = right_TW.argmax(-1, keepdim=True), ours_TW.argmax(-1, keepdim=True)
+    lead_T = (right_TW.gather(1, best_T1) - right_TW.gather(1, chosen_T1))[:, 0]
+    return int((lead_T > SURE * (other_TW - right_TW).square().mean(-1).sqrt()).sum())
 
 
 def _divergence(a_TW: Tensor, right_TW: Tensor) -> float:

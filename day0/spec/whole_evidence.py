@@ -35,6 +35,7 @@ class ModelEvidence(Evidence):
     errors: Errors  #: of the logits, against the reference in float32
     top1: float  #: share of tokens with the same best next token as the reference in float32
     reference_top1: float  #: the same for the reference in our type
+    astray: int  #: tokens whose best next token is another, although the reference prefers its own by more than rounding explains
     divergence: float  #: mean Kullback-Leibler divergence from the reference in float32, nats a token
     reference_divergence: float  #: the same for the reference in our type
 

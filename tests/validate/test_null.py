@@ -24,7 +24,7 @@ ERRORS = Errors(ours=0.01, reference=0.005, budget=0.002, ratio=3.0, row_ratio=3
 WHERE: dict[str, Any] = dict(layer=3, part="ffn", dtype="bfloat16", errors=ERRORS)
 EVIDENCE = [
     (LAYER, LayerEvidence(**WHERE, phase="prefill", tokens=64)),
-    (LOGITS, ModelEvidence(**WHERE, forced=True, tokens=64, top1=1, reference_top1=1, divergence=0, reference_divergence=0)),
+    (LOGITS, ModelEvidence(**WHERE, forced=True, tokens=64, top1=1, reference_top1=1, astray=0, divergence=0, reference_divergence=0)),
     (OPERATOR, OperatorEvidence(**WHERE, op="linear", label="", phase="prefill", provider="torch", sizes="", exact=False)),
 ]  # fmt: skip
 

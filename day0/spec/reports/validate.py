@@ -135,6 +135,7 @@ class ModelRow(Strict):
     errors: ErrorsRow = Field(description="of the logits")
     top1: float = Field(description="share of tokens with the same best next token as the reference in float32")
     reference_top1: float = Field(description="the same for the reference in our type")
+    astray: int = Field(0, description="tokens with another best next token, of which the reference is sure by more than rounding explains")
     divergence: float = Field(description="mean Kullback-Leibler divergence, nats a token")
     reference_divergence: float = Field(description="the same for the reference in our type")
 
