@@ -71,7 +71,7 @@ def make(draw: Draw, queries: tuple[int, ...], before: tuple[int, ...], H: int, 
 
 def cost(site: Site) -> Cost:
     entries = site.S / site.options["every"] if site.options.get("every") else 0
-    read = min(site.options["window"], site.S) + (min(site.K, entries) if site.K else entries)
+    read = min(site.options["window"], site.S) + min(site.sizes.get("K") or entries, entries)
     return Cost(flops=4 * site.T * read * site.H * site.Q, bytes=2 * site.Q * (read + 2 * site.T * site.H))
 
 
