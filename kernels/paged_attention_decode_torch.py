@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from day0.spec.dtype import size
 from day0.spec.lazy import functional, torch
 from day0.spec.ops import Impl, Site
 from day0.spec.state import PAGED
@@ -16,12 +17,21 @@ def launch(
     B, H, Q = q_THQ.shape
     N, V = k_pages.shape[2], v_pages.shape[3]
     q = q_THQ.view(B, N, H // N, Q)
-    if B < MANY or segment.longest * N * (Q + V) * k_pages.element_size() > SMALL:
+    if B < MANY or segment.longest > few(N, Q, V, k_pages.element_size()):
         outputs = [_one(q[b : b + 1], k_pages, v_pages, segment, b, scale) for b in range(B)]
         return (outputs[0] if B == 1 else torch.cat(outputs)).reshape(B, H, V)
     absent_N, mask = _absent(segment, k_pages)
     k, v = (_gathered(pages, segment, absent_N) for pages in (k_pages, v_pages))
     return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).reshape(B, H, V)
+
+
+def few(N: int, Q: int, V: int, width: int) -> int:
+    """Tokens of a sequence that are copied at the most, of elements of so many bytes."""
+    return SMALL // (N * (Q + V) * width)
+
+
+def turns(site: Site) -> tuple[int, ...]:
+    return (few(site.N, site.Q, site.V, size(site.dtype, 1)) + 1,)
 
 
 def _one(q: Any, k_pages: Any, v_pages: Any, segment: Any, b: int, scale: float) -> Any:
@@ -59,4 +69,4 @@ def refuses(site: Site, machine: Any) -> str | None:
     return None if site.phase == "decode" else "reads one query a sequence"
 
 
-IMPL = Impl(op="paged_attention", provider="torch", fn=launch, refuses=refuses, status="native")
+IMPL = Impl(op="paged_attention", provider="torch", fn=launch, refuses=refuses, status="native", turns=turns)

@@ -42,7 +42,7 @@ class Load:
 @lru_cache(maxsize=64)
 def ladder(share: Share, load: Load) -> Ladder:
     """The surface of a rank's peaks, kept as long as the process may ask again."""
-    return Ladder(Rehearsal(share, load).peak, turns(share.model), wide=share.model.hidden >= WIDE)
+    return Ladder(Rehearsal(share, load).peak, turns(share.model, load.dtype), wide=share.model.hidden >= WIDE)
 
 
 class Rehearsal:

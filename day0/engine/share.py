@@ -1,13 +1,14 @@
 """What one rank computes of a model under a placement, layers that hold the same in their steps told as one kind. Needs no torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from day0.engine.shadow.tensor import UNEVEN
 from day0.spec.model import Layer, Model, PartSpec
+from day0.spec.ops import PHASES, Site
 from day0.spec.placement import Placement, portion
-from day0.spec.registry import parts
+from day0.spec.registry import kernels, parts
 
 Formats = Mapping[str, str]  # weight of a layer (or of the ends) → its format
 
@@ -72,13 +73,23 @@ def visits(part: PartSpec, place: Placement) -> float:
     return max(1.0, min(place.dp, UNEVEN * place.dp * top_k / place.ep)) if experts else 1.0
 
 
-def turns(model: Model) -> set[int]:
-    """Tokens of a sequence at which steps begin to hold something else, or no more of it: windows, and as many as an indexer chooses."""
+def turns(model: Model, dtype: str) -> set[int]:
+    """Tokens of a sequence at which steps begin to hold something else, or no more of it: windows, as many as an indexer chooses, and up to
+    where torch's kernels do something that they no longer do beyond."""
     found: set[int] = set()
     for part in {layer.mixer for layer in model.layers if layer.mixer}:
         known = parts().get(part.kind)
         found |= {spec.window for spec in known.state(part, model.dtype) if spec.window}
-        for site in known.sites(part, model.hidden, "prefill"):
+        for site in (site for phase in PHASES for site in known.sites(part, model.hidden, phase)):
             chosen = site.sizes.get("K", 0) * (site.options.get("block") or site.options.get("every") or 1)
             found |= {chosen, chosen + 1} if chosen else set()
-    return found
+            for first in turning(replace(site, dtype=dtype)):
+                found |= {first - 1, first}
+    return {size for size in found if size > 0}
+
+
+def turning(site: Site) -> Iterator[int]:
+    """Where torch's kernels that take a call turn."""
+    for _, impl in kernels().items():
+        if impl.op == site.op and impl.provider == "torch" and impl.turns and impl.refuses(site, None) is None:
+            yield from impl.turns(site)

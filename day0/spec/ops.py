@@ -1,6 +1,6 @@
 """Operators, their calls and their implementations, without tensors."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
@@ -93,3 +93,4 @@ class Impl:
     fn: Callable[..., Any]  #: same arguments as the reference
     refuses: Callable[[Site, Any], str | None]  #: (site, machine) → why not, or None
     status: Status  #: what it is on the machines it accepts
+    turns: Callable[[Site], Iterable[int]] | None = None  #: tokens of a sequence from which a call holds less than with one fewer, if any
