@@ -70,9 +70,15 @@ def deviations(folder: Path, limit: float = TOLERANCE, **changes: object) -> dic
     return {manner: error for manner, error in errors(folder, **changes).items() if not error <= limit}
 
 
-@pytest.mark.parametrize("name", every())
+@pytest.mark.parametrize("name", families_first(every()))
 def test_resident(name: str) -> None:
     assert deviations(checkpoint(name), tolerance(name)) == {}
+
+
+@pytest.mark.parametrize("name", [name for name in every() if "-" in name])
+def test_variants_of_a_family(name: str) -> None:
+    """Whole prompts, and mixed phases; other manners of feeding are the family's."""
+    assert deviations(checkpoint(name), tolerance(name), weights="resident") == {}
 
 
 @pytest.mark.parametrize("name", families_first(every()))
