@@ -1,5 +1,6 @@
 """The commands: planning needs no torch; exit codes, stable keys, one report for the next stage."""
 
+import io
 import json
 import re
 import subprocess
@@ -7,8 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from day0.cli.app import main
+from day0.render.numbers import size
+from day0.render.plan_memory import plan_memory as view
+from tests.plan import truth
 from tests.zoo import checkpoint
 
 TINY_CARD = "name: tiny\ntitle: Tiny\nbackend: cuda\nmarketing_gb: 0.5\n"
@@ -42,6 +47,17 @@ def test_the_first_lines_say_on_how_many_cards_and_what_each_lacks(reports: str,
     assert not any(word in told for word in ("rehears", "too few", "at least", "the least that fit"))
     assert main([*machine, "h200x8"]) == 0
     assert "1 of the 8 cards are used: the least that fit" in capsys.readouterr().out
+    assert main([*machine, "h200x8", "--tp", "2"]) == 0
+    assert "2 of the 8 cards are used" in capsys.readouterr().out.splitlines(), "nobody looked for fewer"
+
+
+def test_the_bill_is_that_of_the_fullest_card() -> None:
+    found = truth.reported("deepseek-v3", "h200_sxmx16", tp=8, pp=2, context=4096, batch=1)
+    least, most = sorted({card.free for card in found.per_card})
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view(found))
+    assert least < most and re.search(rf"^ +free +{re.escape(size(least))} ", console.file.getvalue(), re.MULTILINE)  # type: ignore[attr-defined]
+    assert size(least) != size(most)
 
 
 def test_planning_imports_no_torch(tmp_path: Path) -> None:
