@@ -1,5 +1,5 @@
-"""Sparse attention on this CPU: ours beside torch's attention over all keys with a mask of those that were chosen, which is how transformers runs
-it, and beside each operator's plain meaning, in the same run.
+"""Sparse attention on this CPU: ours beside torch's attention over all keys with a mask of those that were chosen (without sinks, which it does
+not know), and beside each operator's plain meaning, in the same run.
 
     python bench/sparse.py [--threads 1] [--rounds 3] [--context 16384]
 
@@ -77,7 +77,7 @@ def compressed(tokens: int, context: int) -> dict[str, dict[str, Any]]:
     return {
         "compressed_attention": {
             "given": (q, ring, pool, s, window, every, sinks, Q**-0.5, chosen),
-            "dense": lambda: scaled_dot_product_attention(*rows, attn_mask=mask, scale=Q**-0.5),  # without sinks
+            "dense": lambda: scaled_dot_product_attention(*rows, attn_mask=mask, scale=Q**-0.5),
         },
         "choose_entries": {
             "given": (drawn(tokens, indexers, width), drawn(tokens, indexers), drawn(context // PAGE, PAGE // every, width), s, every, K, 0.01),
